@@ -95,7 +95,7 @@ static void replace(const struct closed *closed, ElfW(Addr) at, const void *func
 		mprotect(start, page, PROT_READ);
 }
 
-void ggas_mark_descriptors(void *library)
+void ggas_mark_descriptors(void *library, const void *(*others)(const char *name))
 {
 	const ElfW(Rela) *tables[2] = { NULL, NULL };
 	size_t sizes[2] = { 0, 0 };
@@ -137,8 +137,11 @@ void ggas_mark_descriptors(void *library)
 		for (size_t i = 0; tables[t] && i < sizes[t] / sizeof(*tables[t]); i++) {
 			const ElfW(Rela) *rela = &tables[t][i];
 			const size_t symbol = ELF64_R_SYM(rela->r_info);
-			const void *function = symbol ? marked(names + symbols[symbol].st_name) : NULL;
+			const char *name = names + symbols[symbol].st_name;
+			const void *function = symbol ? marked(name) : NULL;
 
+			if (symbol && !function && others)
+				function = others(name);
 			if (function)
 				replace(&closed, map->l_addr + rela->r_offset, function);
 		}

@@ -45,7 +45,7 @@ static void mark(const char *name)
 	void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
 
 	if (library)
-		ggas_mark_descriptors(library);
+		ggas_mark_descriptors(library, NULL);
 }
 
 const char *ggas_ucx_load(const char *path)
@@ -77,7 +77,7 @@ const char *ggas_ucx_load(const char *path)
 		snprintf(why, sizeof(why), "it is %u.%u, and 1.13 or a later 1.x is needed", major, minor);
 		return why;
 	}
-	ggas_mark_descriptors(library);
+	ggas_mark_descriptors(library, NULL);
 	mark("libuct.so.0");
 	mark("libucs.so.0");
 	return NULL;

@@ -114,7 +114,10 @@ _Static_assert(sizeof(struct ggas_wire) == 19 * sizeof(void *), "the table has c
 
 extern const struct ggas_wire ggas_libfabric, ggas_ucx;
 
-/* Has an opened library mark the descriptors that it makes, so that children do not inherit them. */
-void ggas_mark_descriptors(void *library);
+/*
+ * Has an opened library mark the descriptors that it makes, so that children do not inherit them. `others`: what else stands in place of a
+ * function of the C library, by name; may be NULL, and give NULL.
+ */
+void ggas_mark_descriptors(void *library, const void *(*others)(const char *name));
 
 #endif
