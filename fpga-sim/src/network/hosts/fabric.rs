@@ -123,7 +123,7 @@ impl Shared {
     #[cold]
     fn give_way(&self) {
         for _ in 0..GIVE_WAY {
-            std::thread::yield_now();
+            Clock::REAL.yield_now();
             if self.waiting.load(Ordering::Relaxed) == 0 {
                 break;
             }
