@@ -117,9 +117,9 @@ pub(crate) fn part(job: &Job) -> Outcome {
 
 /// Processes on one GPU, or on several.
 enum Shared {
-    One(SharedGpu),
+    One(Box<SharedGpu>),
     Several {
-        all: Hierarchy,
+        all: Box<Hierarchy>,
         /// Inside and between GPUs.
         are_trees: [bool; 2],
     },
@@ -138,12 +138,12 @@ impl Shared {
             let algorithm = algorithm(method, ranks.size() as usize).ok_or_else(none)?;
             let config = of(algorithm, Tuning::of_host().shared_gpu);
             let shared = SharedGpu::new(ranks, processor, &config).doing("beginning to share the GPU")?;
-            return Ok(Shared::One(shared));
+            return Ok(Shared::One(Box::new(shared)));
         }
         let pair = pair(method).ok_or_else(none)?;
         let [inside, between] = [0, 1].map(|level| of(pair.map(|pair| pair[level]), Table::default()));
         let config = HierarchyConfig { inside, between, gpu: Some(gpu) };
-        let all = Hierarchy::new(ranks, processor, &config).doing("beginning to share GPUs")?;
+        let all = Box::new(Hierarchy::new(ranks, processor, &config).doing("beginning to share GPUs")?);
         let are_trees = pair.map_or([false; 2], |pair| pair.map(|one| one == Algorithm::Btb));
         Ok(Shared::Several { all, are_trees })
     }

@@ -147,14 +147,12 @@ fn alone(job: &Job) -> Result<(), Box<dyn Error>> {
     }
     let all = job.exchange_values(&(started, times), SOON)?;
     if rank == 0 {
-        let longest = |of: &dyn Fn(&(Duration, [Duration; 2])) -> Duration| {
-            all.iter().map(of).max().unwrap_or_default().as_secs_f64()
-        };
+        let longest = |times: Vec<Duration>| times.into_iter().max().unwrap_or_default().as_secs_f64();
         println!(
             "the wire alone: endpoints in {:.2} s, each to each first in {:.2} s, then in {:.3} s",
-            longest(&|said| said.0),
-            longest(&|said| said.1[0]),
-            longest(&|said| said.1[1]),
+            longest(all.iter().map(|said| said.0).collect()),
+            longest(all.iter().map(|said| said.1[0]).collect()),
+            longest(all.iter().map(|said| said.1[1]).collect()),
         );
     }
     Ok(())

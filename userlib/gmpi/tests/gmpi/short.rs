@@ -84,13 +84,13 @@ fn sizes_around_all_limits_arrive_whole_from_and_at_any_address() {
                         .scope(scope)
                 };
                 let results = world.succeed_in(vec![script(0), script(1)], threads);
-                for rank in 0..2 {
+                for (rank, result) in results.iter().enumerate() {
                     let expected = pattern(bytes, 1 - rank as u64);
                     for place in [0, 1024, 2048] {
                         expect(&world, rank, offset + place, &expected, &format!("{what} + {place}"));
                     }
-                    assert_eq!(results[rank].status(0), (1 - rank as i32, 2, 0, bytes), "{what}");
-                    assert_eq!(results[rank].status(2), (1 - rank as i32, 3, 0, bytes), "{what}");
+                    assert_eq!(result.status(0), (1 - rank as i32, 2, 0, bytes), "{what}");
+                    assert_eq!(result.status(2), (1 - rank as i32, 3, 0, bytes), "{what}");
                 }
             }
         }
