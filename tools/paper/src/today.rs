@@ -200,12 +200,12 @@ pub(crate) fn by_threads(method: &str) -> String {
     shown(&WIDE, WIDE.median(method, &[("bytes", 4096)]))
 }
 
-/// A call of so many elements to GMPI's daemon and its answer, on an H100.
+/// A call of so many elements to GMPI's daemon and its answer, on an H200.
 pub(crate) fn gmpi_call(rings: &str, elements: u64) -> String {
     shown(&GMPI_CALLS, GMPI_CALLS.median(rings, &[("elements", elements)]))
 }
 
-/// Half a round trip of so many bytes between two H100, by the daemons and by kernels that end.
+/// Half a round trip of so many bytes between two H200, by the daemons and by kernels that end.
 pub(crate) fn gmpi_pingpong(bytes: u64) -> String {
     let us = |method: &str| GMPI_PINGPONG.median(method, &[("bytes", bytes)]).map_or_else(String::new, short);
     let (calls, ends) = (us("kernels"), us("kernel-ends"));
