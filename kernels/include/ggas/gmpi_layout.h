@@ -58,7 +58,7 @@
 /* Element 0 above the function. */
 #define GMPI_CALL_BITS		16
 #define GMPI_CALL_QUIET_SHIFT	16	/* of calls on several requests: their statuses are not wanted */
-#define GMPI_CALL_BYTES_SHIFT	32	/* of SEND, ISEND, SENDRECV: how many bytes of the message follow the arguments: all, or none */
+#define GMPI_CALL_BYTES_SHIFT	32	/* of SEND, ISEND, SENDRECV, ALLREDUCE: how many bytes of what is sent follow the arguments: all, or none */
 #define GMPI_CALL_BYTES_BITS	8
 
 #define GMPI_REQUESTS		15	/* most requests that one attribute names: their statuses fill the answer */

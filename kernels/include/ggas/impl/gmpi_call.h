@@ -108,16 +108,20 @@ GGAS_FN void gmpi_statuses(const gmpi_port *port, const gmpi_result &result, gmp
 				gmpi_element(port, result.number, 2 + 2 * i));
 }
 
-/* The same with the call and its arguments as words; those that it has not are 0. A short message of Send and Isend goes behind them. */
+/* The same with the call and its arguments as words; those that it has not are 0. A short message of Send and Isend goes behind them, and a
+ * short vector of Allreduce. */
 template <class Team, bool Waits>
 GGAS_LONG gmpi_result gmpi_send_words(const gmpi_buf *buf, gmpi_port *port, uint32_t elements, uint32_t line, uint64_t call,
 				      uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g,
 				      uint64_t h)
 {
-	uint32_t bytes = call == (Waits ? GMPI_CALL_SEND : GMPI_CALL_ISEND) ? gmpi_carried<Team>(buf, a, b, c, elements) : 0;
+	bool adds = Waits && call == GMPI_CALL_ALLREDUCE;
+	uint64_t at = adds && a == GMPI_IN_PLACE ? b : a, count = adds ? c : b, type = adds ? d : c;
+	bool may = adds || call == (Waits ? GMPI_CALL_SEND : GMPI_CALL_ISEND);
+	uint32_t bytes = may ? gmpi_carried<Team>(buf, at, count, type, elements) : 0;
 	call = gmpi_carries(call, bytes);
 	auto element = [=](uint32_t i) {
-		return i < elements ? gmpi_pick(i, call, a, b, c, d, e, f, g, h) : gmpi_carried_word(a, bytes, i - elements);
+		return i < elements ? gmpi_pick(i, call, a, b, c, d, e, f, g, h) : gmpi_carried_word(at, bytes, i - elements);
 	};
 	return gmpi_send<Team>(buf, port, elements + gmpi_words(bytes), Waits, line, element);
 }

@@ -85,14 +85,14 @@ pub trait Carrier {
     /// What is wrong with it.
     fn start(&mut self, operation: &Operation) -> Result<Token, Class>;
 
-    /// Begins a message that does not go through the memory of its span: these bytes are sent, which are as many and need not live on; what is
-    /// received is kept for [`landed`](Self::landed) where the carrier can.
+    /// Begins a message, or an allreduce, that does not go through the memory of its spans: these bytes are sent, which are as many and need
+    /// not live on; what is received is kept for [`landed`](Self::landed) where the carrier can.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
     fn start_short(&mut self, operation: &Operation, bytes: &[u8]) -> Result<Token, Class>;
 
-    /// What such a receive has brought, once it was told to be over; `None`: it is in its place.
+    /// What such a receive, or allreduce, has brought, once it was told to be over; `None`: it is in its place.
     fn landed(&mut self, token: Token) -> Option<Landed>;
 
     /// Whether it is over, and how it ended; what is over is told once.

@@ -193,9 +193,13 @@ impl Daemon {
             layout::GMPI_CALL_BARRIER
             | layout::GMPI_CALL_BCAST
             | layout::GMPI_CALL_REDUCE
-            | layout::GMPI_CALL_ALLREDUCE
             | layout::GMPI_CALL_ALLGATHER
             | layout::GMPI_CALL_ALLTOALL => self.run(&self.collective(call, function)?),
+            layout::GMPI_CALL_ALLREDUCE => {
+                let operation = self.collective(call, function)?;
+                let message = self.carry(operation, call.carried(7))?;
+                self.pass(Some(message), false)
+            }
             layout::GMPI_CALL_IBARRIER
             | layout::GMPI_CALL_IBCAST
             | layout::GMPI_CALL_IREDUCE

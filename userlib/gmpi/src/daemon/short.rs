@@ -10,21 +10,23 @@ use crate::layout::{
 };
 use crate::memory::Landed;
 
-/// A message, and its bytes where its call carried them.
+/// A message, or an allreduce, and its bytes where its call carried them.
 #[derive(Debug)]
 pub(super) struct Message {
     pub operation: Operation,
     carried: Option<Vec<u8>>,
-    /// Of a receive: kernels can store what comes.
+    /// Kernels can store what comes.
     answers: bool,
 }
 
 impl Message {
     pub fn start(&self, carrier: &mut dyn Carrier) -> Result<Token, Class> {
-        match &self.carried {
-            Some(bytes) => carrier.start_short(&self.operation, bytes),
-            None if self.answers => carrier.start_short(&self.operation, &[]),
-            None => carrier.start(&self.operation),
+        match (&self.carried, &self.operation) {
+            // Its bytes are in its memory, too.
+            (Some(_), Operation::Allreduce { .. }) if !self.answers => carrier.start(&self.operation),
+            (Some(bytes), _) => carrier.start_short(&self.operation, bytes),
+            (None, Operation::Recv { .. }) if self.answers => carrier.start_short(&self.operation, &[]),
+            (None, _) => carrier.start(&self.operation),
         }
     }
 }
@@ -33,10 +35,12 @@ impl Daemon {
     /// An operation with what its call carried, which is checked against its count.
     pub(super) fn carry(&self, operation: Operation, carried: Option<Vec<u8>>) -> Result<Message, Class> {
         let answers = match &operation {
-            Operation::Send { at, .. } if carried.as_ref().is_some_and(|bytes| bytes.len() != at.len) => {
+            Operation::Send { at, .. } | Operation::Allreduce { from: at, .. }
+                if carried.as_ref().is_some_and(|bytes| bytes.len() != at.len) =>
+            {
                 return Err(Class::COUNT);
             }
-            Operation::Recv { at, .. } => {
+            Operation::Recv { at, .. } | Operation::Allreduce { to: at, .. } => {
                 self.attached.is_reached(at) && at.address() >> GMPI_MESSAGE_BYTES_SHIFT == 0
             }
             _ => false,

@@ -74,7 +74,12 @@ pub(crate) fn arguments(call: u64, first: impl FnOnce() -> u64) -> Option<usize>
     let above = call >> layout::GMPI_CALL_BITS;
     let named = named(function(call), first)?;
     match function(call) {
-        layout::GMPI_CALL_SEND | layout::GMPI_CALL_ISEND | layout::GMPI_CALL_SENDRECV if above > 0 => {
+        layout::GMPI_CALL_SEND
+        | layout::GMPI_CALL_ISEND
+        | layout::GMPI_CALL_SENDRECV
+        | layout::GMPI_CALL_ALLREDUCE
+            if above > 0 =>
+        {
             let bytes = call >> layout::GMPI_CALL_BYTES_SHIFT;
             let is_whole = bytes << layout::GMPI_CALL_BYTES_SHIFT == call - u64::from(function(call));
             let carried = at_most(bytes, 8 * (ELEMENTS - 1 - named));

@@ -197,6 +197,7 @@ fn rings_by_gdrcopy_do_the_same_and_what_is_missing_is_said() {
     };
     all_interleavings("gdrcopy", rings);
     let _ = std::fs::remove_dir_all(&folder);
-    let gone = gdrcopy::Across::new(&Processor::cpu(), 8, &library).expect_err("it is gone").to_string();
+    let none = folder.join("none.so");
+    let gone = gdrcopy::Across::new(&Processor::cpu(), 8, &none).expect_err("it is not there").to_string();
     assert!(gone.contains("libgdrapi") && gone.contains("GGAS_GDRAPI"), "{gone}");
 }

@@ -98,6 +98,57 @@ fn sizes_around_all_limits_arrive_whole_from_and_at_any_address() {
 }
 
 #[test]
+fn vectors_of_allreduces_around_the_limit_come_whole_in_place_and_elsewhere() {
+    for placement in PLACEMENTS {
+        let world = World::new(3, &Config { placement, ..config() });
+        for (scope, threads) in [(SELFTEST_PUT_THREAD, 64), (SELFTEST_PUT_WARP, 64), (SELFTEST_PUT_BLOCK, 64)]
+        {
+            for count in [0u64, 1, 2, 24, 25, 26, 28, 29, 400] {
+                let what = format!("{placement:?}, scope {scope}, {count} longs");
+                let script = |rank: usize| {
+                    guard(&world, rank);
+                    let at = |offset| world.ranks[rank].at(offset);
+                    let own = |i: u64| 1000 * rank as u64 + i;
+                    for place in [8, 8192] {
+                        let bytes: Vec<u8> = (0..count).flat_map(|i| own(i).to_le_bytes()).collect();
+                        world.ranks[rank].memory.write(place, &bytes).expect("in range");
+                    }
+                    let sum = u64::from(GMPI_SUM);
+                    Script::default()
+                        .call(GMPI_CALL_ALLREDUCE, &[at(8), at(4096), count, LONG, sum, WORLD])
+                        .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE.into(), at(8192), count, LONG, sum, WORLD])
+                        .scope(scope)
+                };
+                world.succeed_in((0..3).map(script).collect(), threads);
+                let sums: Vec<u8> = (0..count).flat_map(|i| (3000 + 3 * i).to_le_bytes()).collect();
+                for rank in 0..3 {
+                    expect(&world, rank, 4096, &sums, &what);
+                    expect(&world, rank, 8192, &sums, &format!("{what}, in place"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn allreduces_of_memory_that_is_not_attached_are_refused_and_write_nothing() {
+    let world = World::new(1, &config());
+    guard(&world, 0);
+    let (at, other) = (world.ranks[0].at(8), world.ranks[0].processor.alloc(64).expect("memory"));
+    let call = |from, to| [from, to, 2, LONG, u64::from(GMPI_SUM), WORLD];
+    let script = Script::default()
+        .call(GMPI_CALL_ALLREDUCE, &call(other.address(), at))
+        .call(GMPI_CALL_ALLREDUCE, &call(at, other.address()))
+        .call(GMPI_CALL_ALLREDUCE, &[at, at, 2, LONG, 99, WORLD]);
+    let errors = world.run(vec![script])[0].errors(0);
+    assert_eq!(errors, [GMPI_ERR_BUFFER, GMPI_ERR_BUFFER, GMPI_ERR_OP]);
+    let mut bytes = [0; 64];
+    other.read(0, &mut bytes).expect("in range");
+    assert_eq!(bytes, [0; 64], "nothing is written");
+    expect(&world, 0, 8, &[GUARD; 16], "nothing is written");
+}
+
+#[test]
 fn a_short_message_is_that_of_its_call_whatever_is_written_behind_it() {
     let world = World::new(2, &config());
     let (at, there) = (world.ranks[0].at(0), world.ranks[1].at(0));

@@ -20,12 +20,11 @@ pub fn again(name: &str, command: &mut Command, part: &str) -> Child {
 
 /// How the ranks of a job ended.
 pub fn job(name: &str, ranks: u32) -> Vec<ExitStatus> {
+    let own = name.rsplit(':').next().unwrap_or(name);
     let start = |rank: u32| {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
-        command
-            .env("GGAS_JOB", format!("gmpi-{}-{}", name.replace(":", "-"), std::process::id()))
-            .env("GGAS_DEVICE", "sim");
+        command.env("GGAS_JOB", format!("gmpi-{own}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
         again(name, &mut command, "rank")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();

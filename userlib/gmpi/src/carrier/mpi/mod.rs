@@ -252,9 +252,7 @@ impl Mpi {
         let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
         let status = Status { source: call.rank, tag: call.tag, ..Status::EMPTY };
         let receives = call.kind == shim::RECV;
-        let keeps = receives
-            && short.is_some()
-            && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
+        let keeps = short.is_some() && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
         let (from_copy, to_copy) = (Vec::new(), Vec::new());
         let mut started = Started { receives, to: None, from_copy, to_copy, keeps, status };
         // What is sent from where it arrives is sent in place.
@@ -270,7 +268,7 @@ impl Mpi {
                 started.to = Some(to.clone());
             }
         }
-        if let Some(from) = from.filter(|_| !in_place) {
+        if let Some(from) = from.filter(|_| !in_place || keeps) {
             call.from = from.address() as *const _;
             let short = short.filter(|bytes| bytes.len() == from.len);
             if short.is_some() || self.stages(from, operation) {
@@ -364,7 +362,8 @@ impl Carrier for Mpi {
             Some(at) if keeps => {
                 let mut bytes = to_copy;
                 match ended {
-                    Ok(()) => bytes.truncate(status.bytes as usize),
+                    Ok(()) if receives => bytes.truncate(status.bytes as usize),
+                    Ok(()) => {}
                     Err(Class::TRUNCATE) => {}
                     Err(_) => bytes.clear(),
                 }

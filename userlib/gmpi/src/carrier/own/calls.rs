@@ -20,6 +20,8 @@ pub(super) struct Begin {
     pub data: Vec<u8>,
     pub combine: Option<(u32, Type)>,
     pub result: Option<(Range<usize>, Span)>,
+    /// The result is kept for whoever asks what has landed.
+    pub keeps: bool,
 }
 
 impl Own {
@@ -89,10 +91,10 @@ impl Own {
         }
         group.collectives = group.collectives.wrapping_add(1);
         let tag = (group.collectives & layout::GMPI_TAG_MAX) as i32;
-        let Begin { rounds, data, combine, result } = begin;
+        let Begin { rounds, data, combine, result, keeps } = begin;
         let token = self.token();
         let rounds = VecDeque::from(rounds);
-        let running = Running { comm, tag, rounds, data, combine, result, ..Running::default() };
+        let running = Running { comm, tag, rounds, data, combine, result, keeps, ..Running::default() };
         self.pending.insert(token, Pending::Collective(Box::new(running)));
         self.stirred.push(token);
         self.advance();
@@ -116,6 +118,13 @@ impl Own {
             }
             if running.is_idle() {
                 let written = match &running.result {
+                    Some((range, span)) if running.keeps => {
+                        let (at, bytes) = (span.clone(), running.data[range.clone()].to_vec());
+                        if !self.forgotten.contains(&token) {
+                            self.landed.insert(token, Landed { at, bytes });
+                        }
+                        Ok(())
+                    }
                     Some((range, span)) => span.write(0, &running.data[range.clone()]),
                     None => Ok(()),
                 };
@@ -173,8 +182,10 @@ impl Own {
         Ok(())
     }
 
-    fn start_collective(&mut self, operation: &Operation) -> Result<Token, Class> {
+    /// With the bytes that an allreduce begins with, which then keeps its result.
+    fn start_collective(&mut self, operation: &Operation, short: Option<&[u8]>) -> Result<Token, Class> {
         let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
+        let keeps = false;
         let place = |comm: Comm| self.place(comm).ok_or(Class::COMM);
         let (comm, begin) = match operation {
             Operation::Bcast { at, root, comm, .. } => {
@@ -182,20 +193,22 @@ impl Own {
                 let rounds = schedule::broadcast(rank, size, *root, at.len);
                 let result = (rank != *root).then(|| (0..at.len, at.clone()));
                 let result = result.or_else(|| Some((0..0, at.clone())));
-                (*comm, Begin { rounds, data: read(at)?, combine: None, result })
+                (*comm, Begin { rounds, data: read(at)?, combine: None, result, keeps })
             }
             Operation::Reduce { from, to, of, op, root, comm } => {
                 let Place { rank, size } = place(*comm)?;
                 let len = if rank == *root { from.len } else { 0 };
                 let rounds = schedule::reduce(rank, size, *root, from.len);
                 let result = Some((0..len, to.clone()));
-                (*comm, Begin { rounds, data: read(from)?, combine: Some((*op, *of)), result })
+                (*comm, Begin { rounds, data: read(from)?, combine: Some((*op, *of)), result, keeps })
             }
             Operation::Allreduce { from, to, of, op, comm } => {
                 let Place { rank, size } = place(*comm)?;
                 let rounds = schedule::allreduce(rank, size, from.len);
                 let result = Some((0..from.len, to.clone()));
-                (*comm, Begin { rounds, data: read(from)?, combine: Some((*op, *of)), result })
+                let (data, keeps) =
+                    short.map_or_else(|| Ok((read(from)?, false)), |bytes| Ok((bytes.to_vec(), true)))?;
+                (*comm, Begin { rounds, data, combine: Some((*op, *of)), result, keeps })
             }
             Operation::Allgather { from, to, comm, .. } => {
                 let Place { rank, size } = place(*comm)?;
@@ -203,7 +216,7 @@ impl Own {
                 let mut data = vec![0; to.len];
                 data[rank as usize * block..][..block].copy_from_slice(&read(from)?[..block]);
                 let rounds = schedule::allgather(rank, size, block);
-                (*comm, Begin { rounds, data, combine: None, result: Some((0..to.len, to.clone())) })
+                (*comm, Begin { rounds, data, combine: None, result: Some((0..to.len, to.clone())), keeps })
             }
             Operation::Alltoall { from, to, comm, .. } => {
                 let Place { rank, size } = place(*comm)?;
@@ -213,12 +226,21 @@ impl Own {
                 let own = rank as usize * block..(rank as usize + 1) * block;
                 data.copy_within(own, whole + rank as usize * block);
                 let rounds = schedule::alltoall(rank, size, block);
-                (*comm, Begin { rounds, data, combine: None, result: Some((whole..2 * whole, to.clone())) })
+                (
+                    *comm,
+                    Begin {
+                        rounds,
+                        data,
+                        combine: None,
+                        result: Some((whole..2 * whole, to.clone())),
+                        keeps,
+                    },
+                )
             }
             Operation::Barrier { comm } => {
                 let Place { rank, size } = place(*comm)?;
                 let rounds = schedule::barrier(rank, size);
-                (*comm, Begin { rounds, data: Vec::new(), combine: None, result: None })
+                (*comm, Begin { rounds, data: Vec::new(), combine: None, result: None, keeps })
             }
             _ => return Err(Class::CALL),
         };
@@ -320,7 +342,7 @@ impl Carrier for Own {
             Operation::Put { .. } | Operation::Get { .. } | Operation::Flush { .. } => {
                 self.one_sided(operation)
             }
-            _ => self.start_collective(operation),
+            _ => self.start_collective(operation, None),
         }
     }
 
@@ -333,6 +355,7 @@ impl Carrier for Own {
                 let at = Target { span: at.clone(), keeps: true };
                 self.receive(at, *from, *tag, *comm)
             }
+            Operation::Allreduce { .. } if !self.failed => self.start_collective(operation, Some(bytes)),
             _ => self.start(operation),
         }
     }

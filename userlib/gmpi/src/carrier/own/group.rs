@@ -53,6 +53,8 @@ pub struct Running {
     pub combine: Option<(u32, Type)>,
     /// Which bytes go where in the end; `None`: nowhere.
     pub result: Option<(Range<usize>, Span)>,
+    /// The result is kept, and not written.
+    pub keeps: bool,
     /// Receives of the round, by their tokens, with what has come of each.
     pub receives: Vec<(Token, Range<usize>, Take)>,
     pub begun: bool,

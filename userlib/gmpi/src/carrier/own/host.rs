@@ -50,7 +50,7 @@ impl Own {
         let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         data[rank as usize * block..][..block].copy_from_slice(&own);
         let rounds = schedule::allgather(rank, size, block);
-        let begin = Begin { rounds, data, combine: None, result: None };
+        let begin = Begin { rounds, data, combine: None, result: None, keeps: false };
         let token = self.collective(comm, begin).map_err(refuse)?;
         self.wait(what, token)?;
         let data =
@@ -124,6 +124,7 @@ impl Own {
                 data: Vec::new(),
                 combine: None,
                 result: None,
+                keeps: false,
             },
         );
         let token = token.map_err(|class| GmpiError::Failed { what, class })?;
