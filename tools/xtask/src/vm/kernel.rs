@@ -86,13 +86,14 @@ impl Kernel {
     pub fn get(self, archive: &Archive) -> Result<Installed> {
         match self {
             Kernel::V6_1 => {
-                let headers = archive.newest("linux-headers-6.1.0-", "-amd64")?;
-                from_12(self, archive, &headers, "linux-kbuild-6.1")
+                // Images are signed, which takes time: headers may be there before them.
+                let image = archive.newest("linux-image-6.1.0-", "-amd64")?;
+                from_12(self, archive, &image, "linux-kbuild-6.1")
             }
             Kernel::V6_12 => {
-                let headers = archive.newest("linux-headers-6.12.", "+deb12-amd64")?;
-                let kbuild = headers.replace("headers", "kbuild").replace("-amd64", "");
-                from_12(self, archive, &headers, &kbuild)
+                let image = archive.newest("linux-image-6.12.", "+deb12-amd64")?;
+                let kbuild = image.replace("image", "kbuild").replace("-amd64", "");
+                from_12(self, archive, &image, &kbuild)
             }
             Kernel::V7_2 => from_13(self, archive),
             Kernel::Debug => super::debug::get(archive),
@@ -101,11 +102,11 @@ impl Kernel {
 }
 
 /// A kernel of Debian 12: built with this machine's gcc 12.
-fn from_12(kernel: Kernel, archive: &Archive, headers: &str, kbuild: &str) -> Result<Installed> {
-    let image = headers.replace("headers", "image");
+fn from_12(kernel: Kernel, archive: &Archive, image: &str, kbuild: &str) -> Result<Installed> {
+    let headers = &image.replace("image", "headers");
     let common = headers.replace("-amd64", "-common");
     let name = format!("kernel-{}", kernel.name());
-    let root = archive.unpack(&name, "bookworm", &[headers, &common, kbuild, &image], false)?;
+    let root = archive.unpack(&name, "bookworm", &[headers, &common, kbuild, image], false)?;
     let release = headers.trim_start_matches("linux-headers-").to_owned();
     let headers = root.join("usr/src").join(headers);
     // Its one absolute path.

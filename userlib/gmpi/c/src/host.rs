@@ -187,6 +187,6 @@ mod tests {
         let back = c.read().unwrap();
         assert_eq!((back.ports, back.polling, back.placement), (7, Polling::Yield, Placement::Tagged));
         assert_eq!((back.timeout, back.grace), (Duration::from_secs(30), Duration::from_secs(5)));
-        assert!(CConfig { placement: 3, ..c }.read().is_err() && CConfig { polling: 3, ..c }.read().is_err());
+        assert!(CConfig { placement: 4, ..c }.read().is_err() && CConfig { polling: 3, ..c }.read().is_err());
     }
 }

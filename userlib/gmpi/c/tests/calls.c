@@ -45,9 +45,9 @@ static void without_gmpi(void)
 	WANT(GMPI_ERR_ARG, gmpi_join(&config, &gmpi));
 	says("1 to 1024", GMPI_ERR_ARG, __LINE__);
 	gmpi_config_init(&config);
-	config.placement = 3;
+	config.placement = 4;
 	WANT(GMPI_ERR_ARG, gmpi_join(&config, &gmpi));
-	says("placement 3", GMPI_ERR_ARG, __LINE__);
+	says("placement 4", GMPI_ERR_ARG, __LINE__);
 	/* No such handle. */
 	for (int i = 0; i < 2; i++) {
 		gmpi_t *none = i ? (gmpi_t *)&config : NULL;
