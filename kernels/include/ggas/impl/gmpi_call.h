@@ -27,9 +27,6 @@ GGAS_FN gmpi_port *gmpi_port_of(const gmpi_buf *buf)
 /* In the paper's one context only one block calls. */
 GGAS_FN bool gmpi_stands_by(const gmpi_buf *buf) { return buf->single && ggas_block() != 0; }
 
-/* Which function element 0 names. */
-GGAS_FN uint32_t gmpi_function(uint64_t call) { return static_cast<uint32_t>(call) & ((1u << GMPI_CALL_BITS) - 1); }
-
 GGAS_COLD int gmpi_no_port(const gmpi_buf *buf, uint32_t call, uint32_t line)
 {
 	write_report(reinterpret_cast<ggas_report *>(buf->report), GGAS_ERR_ARGUMENT, GGAS_WAIT_ANSWER, buf->rank, ~0u,

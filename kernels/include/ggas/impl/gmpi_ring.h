@@ -111,11 +111,14 @@ GGAS_FN int gmpi_room(const gmpi_buf *buf, gmpi_port *port, uint32_t call, uint3
 	return gmpi_take_before(buf, port, port->taken + 1, call, line);
 }
 
+/* Which function element 0 names. */
+GGAS_FN uint32_t gmpi_function(uint64_t call) { return static_cast<uint32_t>(call) & ((1u << GMPI_CALL_BITS) - 1); }
+
 /* Whether memory that the callers wrote, or read, is another's with the call that element 0 names. Of requests that were begun before it is
  * since then, a message that the attribute carries is read, and a release takes one to two microseconds. */
 GGAS_FN bool gmpi_hands_over(uint64_t first)
 {
-	uint32_t call = static_cast<uint32_t>(first) & ((1u << GMPI_CALL_BITS) - 1);
+	uint32_t call = gmpi_function(first);
 	if (first >> GMPI_CALL_BYTES_SHIFT)
 		return call != GMPI_CALL_SEND && call != GMPI_CALL_ISEND;
 	auto bit = [](uint32_t of) { return uint64_t(1) << of; };

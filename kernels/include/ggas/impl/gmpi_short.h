@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Short messages, and vectors of allreduces, travel in the rings: what is sent in the attribute, what is received in the answer. So the daemon sends from and receives
- * into host memory, and copies nothing from or to the kernels' memory, which takes longer than the call.
+ * Short messages, and vectors of allreduces, travel in the rings: what is sent in the attribute, what is received in the answer. So the
+ * daemon sends from and receives into host memory, and copies nothing from or to the kernels' memory, which takes longer than the call.
  */
 #ifndef GGAS_IMPL_GMPI_SHORT_H
 #define GGAS_IMPL_GMPI_SHORT_H
