@@ -68,6 +68,12 @@ pub trait UnitDevice: Debug + Send + Sync {
     /// Takes in all that lost peers sent before they went, as far as there is room in the queue or mailbox.
     fn drain_lost(&self) {}
 
+    /// Whether the card still carries out commands of this VPID that it has taken: memory that they read, and regions that
+    /// they name, have to stay. `false` where a device cannot tell.
+    fn is_sending(&self) -> bool {
+        false
+    }
+
     /// Drains what is on its way, gives the queue or mailbox back, removes the VPID's regions and frees it (spec 7, 9.2).
     /// The second call does nothing.
     ///

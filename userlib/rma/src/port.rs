@@ -161,6 +161,19 @@ impl PortHandle {
         self.core.poster.outstanding()
     }
 
+    /// Whether the card has carried out everything that was posted: it reads no memory for it any more, and its regions
+    /// may go. A command that was taken may wait for its way, as to a process that is met only then; cards that cannot
+    /// tell (see [`UnitDevice::is_sending`](ggas_device::UnitDevice::is_sending)) count as done once they have taken all.
+    /// It says nothing of the other side.
+    pub fn is_idle(&self) -> bool {
+        let device = &*self.core.device;
+        if self.outstanding() == 0 && !device.is_sending() {
+            return true;
+        }
+        device.progress();
+        false
+    }
+
     /// Waits up to `timeout` until the card has taken everything that was posted. What it rejects for want of room is
     /// written again, in its order, by the next call on this port (spec 2.4): call this before waiting at other ports
     /// only.

@@ -120,6 +120,10 @@ impl UnitDevice for SimPort {
         self.node.peers.drain_lost(&self.node.nic);
     }
 
+    fn is_sending(&self) -> bool {
+        !self.node.nic.requester_idle(self.vpid)
+    }
+
     fn close(&self) -> Result<(), DeviceError> {
         let mut state = lock(&self.state);
         if state.closed {

@@ -134,8 +134,9 @@ impl Own {
         Ok(())
     }
 
-    /// Whether all that was to be sent has left this process, and its card.
-    fn is_quiet(&self) -> bool {
-        self.flow.is_empty() && self.net.port().outstanding() == 0
+    /// Whether all that was to be sent has left this process, and its card: a frame may still wait there for a process that
+    /// is met only then, with others behind it, and would be lost with the memory that it lies in.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.flow.is_empty() && self.net.port().is_idle()
     }
 }

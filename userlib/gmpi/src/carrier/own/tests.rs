@@ -1,5 +1,6 @@
 //! What a process keeps that receives nothing.
 
+use extoll_sim::faults::{Event, Faults};
 use ggas::Processor;
 use ggas::device::sim::SimNetwork;
 use ggas_clock::Backoff;
@@ -16,12 +17,15 @@ const OF: Type = Type(GMPI_BYTE);
 struct Pair {
     own: Vec<Own>,
     memory: Vec<Arc<ggas::kernels::KernelMem>>,
-    _network: SimNetwork,
+    network: SimNetwork,
 }
 
 impl Pair {
     fn new() -> Pair {
-        let network = SimNetwork::builder().nodes(2).build().expect("a network");
+        Pair::over(SimNetwork::builder().nodes(2).build().expect("a network"))
+    }
+
+    fn over(network: SimNetwork) -> Pair {
         let nodes: Vec<Node> = (0..2).map(|i| Node::new(network.device(i).expect("a node"))).collect();
         let mut own = Own::local(&nodes).expect("carriers");
         let memory: Vec<_> =
@@ -29,7 +33,7 @@ impl Pair {
         for (own, memory) in own.iter_mut().zip(&memory) {
             own.attach(0, memory.clone()).expect("attached");
         }
-        Pair { own, memory, _network: network }
+        Pair { own, memory, network }
     }
 
     fn span(&self, rank: usize, offset: usize, len: usize) -> Span {
@@ -197,4 +201,25 @@ fn credits_come_back_where_nothing_else_is_sent_back() {
         pair.finish("a receive", 1, token);
     }
     pair.until("a credit", |pair| pair.own[0].net.takes_credit(1));
+}
+
+/// The card has taken the frames, and they wait for their way there: whoever left now would lose them with their memory.
+#[test]
+fn frames_that_wait_in_the_card_have_not_left() {
+    let network = SimNetwork::builder().nodes(2).faults(Faults::none().through_links());
+    let mut pair = Pair::over(network.build().expect("a network"));
+    let happen =
+        |pair: &Pair, event| pair.network.torus().expect("a torus").happen(event).expect("it happens");
+    let sent = pair.fill(0);
+    happen(&pair, Event::Stop(1));
+    let nla = pair.own[1].regions[0].nla(0).expect("in range");
+    let own = &mut pair.own[0];
+    let put = own.net.put(1, &own.regions[0], 0, BYTES, nla).expect("it goes");
+    assert_eq!(put, BYTES, "more than lies on the way");
+    pair.until("the card has it", |pair| pair.own[0].net.port().outstanding() == 0);
+    (0..100).for_each(|_| assert!(!pair.own[0].is_quiet(), "it cannot have left"));
+    happen(&pair, Event::Resume(1));
+    pair.until("it leaves", |pair| pair.own[0].is_quiet());
+    drop(pair.own.remove(0));
+    pair.until("it arrives", |pair| pair.read(1, 0, BYTES) == sent);
 }
