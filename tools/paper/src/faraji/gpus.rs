@@ -5,7 +5,7 @@ use ggas_shared_gpu::Algorithm::{self, Btb, Gsb};
 use serde_json::json;
 
 use super::machine::Machine;
-use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
+use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 /// GPUs, and processes on each: "up to 24 processes".
 const CASES: [(usize, usize); 5] = [(4, 2), (4, 4), (4, 6), (8, 2), (8, 3)];
@@ -33,18 +33,8 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             us: WAYS.map(|(_, pair)| machine.us_of_two(pair, case, bytes).unwrap_or(f64::NAN)),
         })
         .collect();
-    let mut report = Report {
-        parameters: machine.parameters(),
-        claims: claims(&points),
-        checked: Checked::default(),
-        ..Report::of("faraji", figure, settings, &settings.system("infiniband")?, COLUMNS, picture(&points))
-    };
-    report.systems = vec!["faraji-k80".to_owned()];
-    report.notes.push(
-        "The text tells no times of copies and kernels: starts are assumed, rates are of data sheets (k80.toml). Of its numbers of \
-         GPUs and processes it names 4 and 8 GPUs and 24 processes."
-            .to_owned(),
-    );
+    let mut report = machine.report((figure, settings), COLUMNS, claims(&points), picture(&points))?;
+    report.notes.push("The text names 4 and 8 GPUs and 24 processes; the other numbers are ours.".to_owned());
     for Point { case: (gpus, per_gpu), bytes, mpi, us } in &points {
         let [one, two, three, four] = us.map(|us| json!(us));
         report.row([json!(gpus), json!(gpus * per_gpu), json!(bytes), json!(mpi), one, two, three, four]);

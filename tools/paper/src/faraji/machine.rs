@@ -1,10 +1,11 @@
 //! Processes that share a GPU, with the costs of a parameter file, and the text's baseline on them.
 
+use ggas_plot::Picture;
 use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Stuck, Work};
 use ggas_shared_gpu::{Algorithm, Collective, Lane, Layout, Place, Station, Waiting, Word, collective_on};
 
 use crate::parameters::{Numbers, of_text};
-use crate::report::Parameter;
+use crate::{Checked, Figure, PaperError, Report, Settings, Verdict};
 
 const K20: &str = include_str!("k20.toml");
 const K80: &str = include_str!("k80.toml");
@@ -14,6 +15,7 @@ const BUFFER: usize = 256 << 20;
 /// Processes on one GPU, or on several.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
+    name: &'static str,
     text: &'static str,
     numbers: Numbers,
     /// Processes of each GPU.
@@ -32,20 +34,37 @@ pub(super) enum Way {
 
 impl Machine {
     pub(super) fn k20() -> Machine {
-        Machine::of(K20)
+        Machine::of("k20", K20)
     }
 
     pub(super) fn k80() -> Machine {
-        Machine::of(K80)
+        Machine::of("k80", K80)
     }
 
-    fn of(text: &'static str) -> Machine {
-        Machine { text, numbers: Numbers::of(text), per_gpu: usize::MAX, between: None }
+    fn of(name: &'static str, text: &'static str) -> Machine {
+        Machine { name, text, numbers: Numbers::of(text), per_gpu: usize::MAX, between: None }
     }
 
-    /// Numbers and their sources.
-    pub(super) fn parameters(&self) -> Vec<Parameter> {
-        of_text(self.text)
+    /// A report of a figure on this machine, without rows.
+    pub(super) fn report(
+        &self,
+        (figure, settings): (&Figure, &Settings),
+        columns: &'static [&'static str],
+        claims: Vec<Verdict>,
+        picture: Picture,
+    ) -> Result<Report, PaperError> {
+        let mut report = Report {
+            parameters: of_text(self.text),
+            claims,
+            checked: Checked::default(),
+            ..Report::of("faraji", figure, settings, &settings.system("infiniband")?, columns, picture)
+        };
+        report.systems = vec![format!("faraji-{}", self.name)];
+        report.notes.push(format!(
+            "The text tells no times of copies and kernels: starts are assumed, rates are of data sheets ({}.toml).",
+            self.name
+        ));
+        Ok(report)
     }
 
     fn number(&self, name: &str) -> f64 {

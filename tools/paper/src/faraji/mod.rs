@@ -2,7 +2,6 @@
 
 mod allreduce;
 mod gpus;
-mod k80;
 mod machine;
 mod mapping;
 
@@ -13,12 +12,12 @@ pub(crate) const FIGURES: &[Figure] = &[
     Figure {
         number: "3.3",
         about: "allreduce of 4, 8 and 16 processes on one K20: GSB, BTB, and flat through the host",
-        run: allreduce::run,
+        run: allreduce::on_k20,
     },
     Figure {
         number: "3.4",
         about: "allreduce of 4, 8, 16 and 24 processes on one GPU of a K80: GSB, BTB, and flat through the host",
-        run: k80::run,
+        run: allreduce::on_k80,
     },
     Figure {
         number: "4.6-4.7",
