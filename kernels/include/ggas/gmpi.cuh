@@ -89,9 +89,11 @@ GMPI_SCOPED GMPI_Startall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GM
 {
 	return ggas_impl::gmpi_all<Scope>(buf, GMPI_CALL_STARTALL, count, requests, nullptr, line);
 }
-/* A send that is under way goes on; the daemon forgets it when it is over. */
+/* A message that is under way goes on; the daemon forgets it when it is over. */
 GMPI_SCOPED GMPI_Request_free(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
 {
+	if (ggas_impl::gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	uint64_t handle = *request;
 	int error = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_REQUEST_FREE, ggas_impl::gmpi_nothing(), handle);
 	if (ggas_impl::gmpi_team<Scope>::all::thread() == 0)
@@ -346,6 +348,8 @@ GMPI_SCOPED GMPI_Echo(gmpi_buf_t *buf, uint32_t count, GMPI_LINE)
 {
 	using namespace ggas_impl;
 	using team = gmpi_team<Scope>;
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	gmpi_port *port = gmpi_port_of(buf);
 	if (!port)
 		return gmpi_no_port(buf, GMPI_CALL_ECHO, line);

@@ -46,8 +46,8 @@ GGAS_FN int direct_wait_led(const gmpi_buf *buf, direct_crew<Scope> &others, uin
 	return error;
 }
 
-/* The same by all callers, and for those of `count` places that have a direct one. GMPI_ERR_IN_STATUS: some of several failed. */
-template <ggas_scope Scope>
+/* The same by all callers, and for those of `count` places that have a direct one. `Many`: GMPI_ERR_IN_STATUS says that some failed. */
+template <ggas_scope Scope, bool Many>
 GGAS_FN int direct_wait_places(const gmpi_buf *buf, uint32_t count, uint64_t *requests, gmpi_status *statuses, uint32_t line)
 {
 	using crew = direct_crew<Scope>;
@@ -61,7 +61,7 @@ GGAS_FN int direct_wait_places(const gmpi_buf *buf, uint32_t count, uint64_t *re
 		if (gmpi_is_direct(requests[i])) {
 			int failed = direct_wait_led<Scope>(buf, others, requests + i, status, line);
 			if (failed)
-				error = failed == GMPI_ERR_TIMEOUT || count == 1 ? failed : GMPI_ERR_IN_STATUS;
+				error = failed == GMPI_ERR_TIMEOUT || !Many ? failed : GMPI_ERR_IN_STATUS;
 			if (failed == GMPI_ERR_TIMEOUT)
 				break;
 		} else if (!requests[i] && status && gmpi_team<Scope>::lane() == 0) {

@@ -66,7 +66,7 @@ GGAS_FN int gmpi_wait_one(const gmpi_buf *buf, uint64_t *request, gmpi_status *s
 	if (gmpi_stands_by(buf))
 		return GMPI_SUCCESS;
 	if (gmpi_is_direct(*request))
-		return direct_wait_places<Scope>(buf, 1, request, status, line);
+		return direct_wait_places<Scope, false>(buf, 1, request, status, line);
 	gmpi_over<gmpi_team<Scope>> over = { request, status };
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_WAIT, over, *request);
 }
@@ -137,7 +137,7 @@ GGAS_FN gmpi_direct_ones gmpi_all_direct(const gmpi_buf *buf, uint32_t count, ui
 	}
 	if (!any)
 		return gmpi_direct_ones::none;
-	*error = direct_wait_places<Scope>(buf, count, requests, statuses, line);
+	*error = direct_wait_places<Scope, true>(buf, count, requests, statuses, line);
 	return others ? gmpi_direct_ones::some : gmpi_direct_ones::all;
 }
 

@@ -114,6 +114,7 @@ impl Daemon {
     pub fn round(&mut self) -> Result<bool, GmpiError> {
         let mut moved = self.carrier.progress();
         self.look_for_losses()?;
+        self.requests.step_freed(&mut *self.carrier);
         for port in 0..self.ports.len() {
             moved |= self.serve(port)?;
         }
@@ -160,12 +161,8 @@ impl Daemon {
         match function {
             layout::GMPI_CALL_ISEND | layout::GMPI_CALL_IRECV => self.begin(call, handle),
             layout::GMPI_CALL_SEND_INIT | layout::GMPI_CALL_RECV_INIT => self.prepare(call, handle),
-            layout::GMPI_CALL_START => self.requests.start(first, &mut *self.carrier).map(|()| done()),
-            layout::GMPI_CALL_STARTALL => {
-                self.listed(call)?.iter().try_for_each(|of| self.requests.start(*of, &mut *self.carrier))?;
-                Ok(done())
-            }
-            layout::GMPI_CALL_REQUEST_FREE => self.requests.free(first, &mut *self.carrier).map(|()| done()),
+            layout::GMPI_CALL_START | layout::GMPI_CALL_STARTALL => self.begin_again(call),
+            layout::GMPI_CALL_REQUEST_FREE => self.requests.free(first).map(|()| done()),
             layout::GMPI_CALL_SEND => match self.message(words(call), call.carried(7), false)? {
                 Some(message) if !self.carrier.has_room(&message.operation) => Ok(room_for(call)),
                 message => self.pass(message, false),
@@ -275,6 +272,25 @@ impl Daemon {
         error.map_or(Ok(done()), Err)
     }
 
+    /// Persistent requests. All that can begin do, whatever is wrong with others.
+    fn begin_again(&mut self, call: &Attribute) -> Result<Outcome, Class> {
+        let handles = self.started(call)?;
+        if !handles.iter().all(|handle| self.requests.has_room(*handle, &*self.carrier)) {
+            return Ok(room_for(call));
+        }
+        let mut start = |handle: &u64| self.requests.start(*handle, &mut *self.carrier).err();
+        let errors: Vec<Class> = handles.iter().filter_map(&mut start).collect();
+        errors.first().map_or(Ok(done()), |class| Err(*class))
+    }
+
+    /// What START and STARTALL name.
+    fn started(&self, call: &Attribute) -> Result<Vec<u64>, Class> {
+        match call.function() {
+            layout::GMPI_CALL_START => Ok(vec![call.elements[1]]),
+            _ => self.listed(call),
+        }
+    }
+
     /// An operation that the call waits for.
     fn run(&mut self, operation: &Operation) -> Result<Outcome, Class> {
         Ok(Outcome::Waits(Waiting::Operation(self.carrier.start(operation)?, false)))
@@ -345,9 +361,16 @@ impl Daemon {
             Waiting::Requests(asked) => return self.look_at(port, asked, Some(deadline)),
             Waiting::Exchange(exchange) => return self.go_on_exchange(*exchange, deadline),
             Waiting::Room(call) if self.is_over(deadline) => {
-                if call.function() == layout::GMPI_CALL_ISEND {
-                    let handle = requests::handle(port, call.number);
-                    self.requests.add(handle, call.elements[7], "send", Err(Class::NO_MEM));
+                match call.function() {
+                    layout::GMPI_CALL_ISEND => {
+                        let handle = requests::handle(port, call.number);
+                        self.requests.add(handle, call.elements[7], "send", Err(Class::NO_MEM));
+                    }
+                    layout::GMPI_CALL_START | layout::GMPI_CALL_STARTALL => {
+                        let handles = self.started(&call).unwrap_or_default();
+                        handles.iter().for_each(|handle| self.requests.fail(*handle, Class::NO_MEM));
+                    }
+                    _ => {}
                 }
                 Err(Class::NO_MEM)
             }

@@ -23,6 +23,15 @@ struct Request {
 }
 
 impl Request {
+    /// Looks whether it is over.
+    fn step(&mut self, carrier: &mut dyn Carrier) {
+        let Some(token) = self.token else { return };
+        if let Some(ended) = carrier.test(token) {
+            self.landed = carrier.landed(token);
+            (self.token, self.ended) = (None, Some(ended));
+        }
+    }
+
     /// Nobody asks for it: what came goes to its place.
     fn settle(self) {
         // A failure is logged, and nobody is left to hear of it.
@@ -34,8 +43,10 @@ impl Request {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     all: HashMap<u64, Request>,
-    /// The last one that was started in each place.
-    places: HashMap<u64, u64>,
+    /// The last one that was started in each place, by port: what is shared by a block has the same address in all blocks.
+    places: HashMap<(usize, u64), u64>,
+    /// Under way, and nobody will wait for them.
+    freed: Vec<Request>,
     /// First and last number of those of a port that were refused, as there were too many. A handle in between that was waited for
     /// counts as refused, too.
     refused: HashMap<usize, (u64, u64)>,
@@ -72,7 +83,7 @@ impl Requests {
     const MOST: usize = 65_536;
 
     pub fn is_full(&self) -> bool {
-        self.all.len() >= Self::MOST
+        self.all.len() + self.freed.len() >= Self::MOST
     }
 
     /// One that is not begun, as there are too many: whoever waits for it is told.
@@ -89,6 +100,7 @@ impl Requests {
 
     /// A request that was started, or failed to.
     pub fn add(&mut self, handle: u64, place: u64, what: &'static str, started: Result<Token, Class>) {
+        let place = (parts(handle).0, place);
         let prior = self.places.insert(place, handle).filter(|prior| self.all.contains_key(prior));
         let (token, ended) = match started {
             Ok(token) => (Some(token), None),
@@ -112,25 +124,38 @@ impl Requests {
         self.all.insert(handle, Request { what, prior, persistent, token, ended, landed });
     }
 
+    /// Whether the carrier has room for what a persistent one starts.
+    pub fn has_room(&self, handle: u64, carrier: &dyn Carrier) -> bool {
+        let persistent = self.all.get(&key(handle)).and_then(|request| request.persistent.as_ref());
+        !matches!(persistent, Some(Ok(message)) if !carrier.has_room(&message.operation))
+    }
+
+    /// A persistent one was to be started, and was not: whoever waits for it is told.
+    pub fn fail(&mut self, handle: u64, class: Class) {
+        let idle = |request: &&mut Request| request.token.is_none() && request.ended.is_none();
+        if let Some(request) = self.all.get_mut(&key(handle)).filter(idle) {
+            request.ended = Some(Err(class));
+        }
+    }
+
     /// Starts a persistent one. One that is under way is not started again.
     pub fn start(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Result<(), Class> {
         let request = self.all.get_mut(&key(handle)).ok_or(Class::REQUEST)?;
         if request.token.is_some() || request.ended.is_some() {
             return Err(Class::REQUEST);
         }
-        match request.persistent.as_ref().ok_or(Class::REQUEST)? {
-            Ok(message) if !carrier.has_room(&message.operation) => {
-                request.ended = Some(Err(Class::NO_MEM));
-            }
-            Ok(message) => match message.start(carrier) {
-                Ok(token) => request.token = Some(token),
-                Err(class) => request.ended = Some(Err(class)),
-            },
+        let started = match request.persistent.as_ref().ok_or(Class::REQUEST)? {
+            Ok(message) => message.start(carrier),
             // PROC_NULL.
-            Err(Class::OTHER) => request.ended = Some(Ok(Status::NOBODY)),
-            Err(class) => return Err(*class),
-        }
-        Ok(())
+            Err(Class::OTHER) => {
+                request.ended = Some(Ok(Status::NOBODY));
+                return Ok(());
+            }
+            Err(class) => Err(*class),
+        };
+        request.ended = started.err().map(Err);
+        request.token = started.ok();
+        started.map(drop)
     }
 
     /// How far it is, with those that were started in its place before. Nothing is forgotten by asking.
@@ -143,11 +168,7 @@ impl Requests {
         let mut open = false;
         let mut first: Option<Status> = None;
         while let Some(request) = next.and_then(|handle| self.all.get_mut(&handle)) {
-            if let Some(ended) = request.token.and_then(|token| carrier.test(token)) {
-                request.landed = request.token.and_then(|token| carrier.landed(token));
-                request.token = None;
-                request.ended = Some(ended);
-            }
+            request.step(carrier);
             open |= request.token.is_some();
             let status = match request.ended {
                 Some(Ok(status)) => status,
@@ -194,14 +215,24 @@ impl Requests {
         }
     }
 
-    /// Nobody will wait for it.
-    pub fn free(&mut self, handle: u64, carrier: &mut dyn Carrier) -> Result<(), Class> {
+    /// Nobody will wait for it: what is under way goes on.
+    pub fn free(&mut self, handle: u64) -> Result<(), Class> {
         let request = self.all.remove(&key(handle)).ok_or(Class::REQUEST)?;
-        if let Some(token) = request.token {
-            carrier.forget(token);
+        if request.token.is_some() {
+            self.freed.push(request);
+        } else {
+            request.settle();
         }
-        request.settle();
         Ok(())
+    }
+
+    /// Goes on with those that nobody waits for.
+    pub fn step_freed(&mut self, carrier: &mut dyn Carrier) {
+        if self.freed.is_empty() {
+            return;
+        }
+        self.freed.iter_mut().for_each(|request| request.step(carrier));
+        self.freed.extract_if(.., |request| request.token.is_none()).for_each(Request::settle);
     }
 
     /// Those that are under way, given up: how many, and the first one by its number. What is over is forgotten, too, but not
@@ -210,10 +241,12 @@ impl Requests {
         let mut handles: Vec<u64> = self.all.keys().copied().collect();
         handles.sort_unstable();
         let (mut count, mut first) = (0, None);
+        self.step_freed(carrier);
+        self.freed.drain(..).filter_map(|request| request.token).for_each(|token| carrier.forget(token));
         for handle in handles {
-            if self.look(handle, carrier) == Progress::Open {
-                let Some(request) = self.all.get_mut(&handle) else { continue };
-                let Some(token) = request.token.take() else { continue };
+            let Some(request) = self.all.get_mut(&handle) else { continue };
+            request.step(carrier);
+            if let Some(token) = request.token.take() {
                 carrier.forget(token);
                 first = first.or(Some((request.what, parts(handle).0 as u32)));
                 count += 1;
@@ -225,5 +258,39 @@ impl Requests {
         self.places.clear();
         self.refused.clear();
         (count, first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ggas::device::sim::SimNetwork;
+    use ggas::{Node, Processor};
+
+    use super::*;
+    use crate::carrier::own::Own;
+    use crate::carrier::{Operation, Type};
+    use crate::layout::GMPI_BYTE;
+    use crate::memory::Span;
+
+    #[test]
+    fn the_same_address_in_another_block_is_another_place() {
+        let network = SimNetwork::builder().nodes(1).build().expect("a network");
+        let node = Node::new(network.device(0).expect("a node"));
+        let mut own = Own::local(&[node]).expect("a carrier").remove(0);
+        let memory = Arc::new(Processor::cpu().alloc(8).expect("memory"));
+        own.attach(0, memory.clone()).expect("attached");
+        let at = Span { index: 0, memory, offset: 0, len: 8 };
+        let receive = Operation::Recv { at, of: Type(GMPI_BYTE), from: None, tag: None, comm: 0 };
+        let token = own.start(&receive).expect("it begins");
+        let mut requests = Requests::default();
+        requests.add(handle(0, 0), 64, "receive", Ok(token));
+        requests.add_over(handle(1, 0), 64, "send");
+        assert_eq!(requests.look(handle(1, 0), &mut own), Progress::Over(Status::NOBODY));
+        requests.close(handle(1, 0));
+        assert_eq!(requests.look(handle(0, 0), &mut own), Progress::Open);
+        requests.add_over(handle(0, 1), 64, "send");
+        assert_eq!(requests.look(handle(0, 1), &mut own), Progress::Open, "in its own block");
     }
 }

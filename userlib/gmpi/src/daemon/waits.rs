@@ -26,12 +26,14 @@ pub(super) struct Asked {
     wanted: Wanted,
     /// Whether statuses are.
     tells: bool,
+    /// Whether errors are told by statuses alone (`GMPI_ERR_IN_STATUS`).
+    many: bool,
     handles: Vec<u64>,
 }
 
 impl Asked {
     pub fn one(wanted: Wanted, handle: u64) -> Asked {
-        Asked { wanted, tells: true, handles: vec![handle] }
+        Asked { wanted, tells: true, many: false, handles: vec![handle] }
     }
 }
 
@@ -62,7 +64,8 @@ impl Daemon {
     }
 
     pub(super) fn asked(&self, wanted: Wanted, call: &Attribute) -> Result<Asked, Class> {
-        Ok(Asked { wanted, tells: call.tells(), handles: self.listed(call)? })
+        let many = matches!(wanted, Wanted::All | Wanted::Some);
+        Ok(Asked { wanted, tells: call.tells(), many, handles: self.listed(call)? })
     }
 
     /// Whether a request of this handle may have been, and is over.
@@ -92,7 +95,7 @@ impl Daemon {
     /// Looks at requests and completes what is wanted: then those are closed, and their statuses are told. In no other case is one closed.
     /// `deadline`: of a call that waits; `None`: of one that tests.
     pub(super) fn look_at(&mut self, port: usize, asked: Asked, deadline: Option<Instant>) -> Outcome {
-        let Asked { wanted, tells, ref handles } = asked;
+        let Asked { wanted, tells, many, ref handles } = asked;
         let is_late = deadline.is_some_and(|deadline| self.is_over(deadline));
         // Mostly one of them is open, and a look at it moves what the others need, too.
         if wanted == Wanted::All && deadline.is_some() && !is_late {
@@ -122,7 +125,6 @@ impl Daemon {
             Some(_) => return Outcome::Waits(Waiting::Requests(asked)),
         }
         let error = statuses.iter().find_map(|status| status.error);
-        let many = wanted != Wanted::Any && handles.len() > 1;
         let error = if many { error.map(|_| Class::IN_STATUS) } else { error };
         let mut words = answer(error, !open, told);
         let mut landed = Vec::new();

@@ -216,3 +216,65 @@ fn configurations_that_cannot_be_are_refused() {
     let opened = ggas_gmpi::Gmpi::with(&ggas::Processor::cpu(), &config(), carrier);
     assert!(matches!(opened, Err(GmpiError::Gone(_))), "what the carrier says comes through");
 }
+
+#[test]
+fn calls_on_several_requests_tell_errors_by_statuses_whatever_their_number() {
+    let world = World::new(2, &config());
+    let at = world.ranks[0].at(0);
+    let wrong = |script: Script, request: u32| {
+        script.call(GMPI_CALL_ISEND, &[at, 1, INT, 7, 0, WORLD]).request(request)
+    };
+    let script = (0..4).fold(Script::default(), |script, i| wrong(script, 20 * i + 15));
+    let script = script
+        .call(GMPI_CALL_WAITALL, &[1])
+        .request(15)
+        .status(0)
+        .call(GMPI_CALL_WAITALL, &[16])
+        .request(20)
+        .call(GMPI_CALL_WAITSOME, &[1, at])
+        .request(55)
+        .status(1)
+        .call(GMPI_CALL_WAITANY, &[16])
+        .request(60);
+    let script = (0..80).fold(script, |script, _| script.call(SELFTEST_GMPI_FILL, &[at, 0, 0]));
+    let results = world.run(vec![script, Script::default()]);
+    let in_status = GMPI_ERR_IN_STATUS;
+    assert_eq!(results[0].errors(0)[4..8], [in_status, in_status, in_status, GMPI_ERR_RANK]);
+    assert_eq!((results[0].status(0).2, results[0].status(1).2), (GMPI_ERR_RANK, GMPI_ERR_RANK));
+}
+
+#[test]
+fn the_wait_tells_that_a_persistent_request_could_not_be_started() {
+    let world = World::new(1, &config());
+    let at = world.ranks[0].at(0);
+    let script = Script::default()
+        .call(GMPI_CALL_SEND_INIT, &[at, 1, INT, 7, 0, WORLD])
+        .request(0)
+        .call(GMPI_CALL_RECV_INIT, &[at, 1, INT, 0, 5, WORLD])
+        .request(1)
+        .call(GMPI_CALL_SEND_INIT, &[at + 8, 1, INT, 0, 5, WORLD])
+        .request(2)
+        // The others begin.
+        .call(GMPI_CALL_STARTALL, &[3])
+        .call(GMPI_CALL_WAITALL, &[3])
+        .status(0)
+        .call(GMPI_CALL_START, &[])
+        .call(GMPI_CALL_WAIT, &[]);
+    let results = world.run(vec![script]);
+    assert_eq!(results[0].errors(0)[4..], [GMPI_ERR_IN_STATUS, 0, GMPI_ERR_RANK]);
+    assert_eq!([0, 1, 2].map(|i| results[0].status(i).2), [GMPI_ERR_RANK, 0, 0]);
+}
+
+#[test]
+fn blocks_that_stand_by_leave_requests_alone() {
+    let world = World::new(1, &Config { single: true, ..config() });
+    let rank = &world.ranks[0];
+    let free = Script::default().call(GMPI_CALL_REQUEST_FREE, &[]);
+    let results = Results::new(&rank.processor, rank.gmpi.address(), vec![Script::default(), free]);
+    results.requests.write_u64s(8, &[77]).expect("in range");
+    // SAFETY: the structure is this kernel's, and its memory lives until the kernel has ended.
+    let launch =
+        unsafe { ggas_selftest::launch(&rank.processor, "ggas_selftest_gmpi", 2, 32, &results.args) };
+    start(&[launch]).expect("it starts").wait(SOON).expect("it ends");
+    assert_eq!(results.requests.read_u64s(8, 1).expect("in range"), [77]);
+}

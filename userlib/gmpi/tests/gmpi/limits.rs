@@ -117,3 +117,25 @@ fn an_opening_that_does_not_end_is_given_up() {
     assert!(matches!(opened, Err(GmpiError::Stuck { .. })), "{opened:?}");
     drop(release);
 }
+
+#[test]
+fn a_persistent_send_for_which_there_is_no_room_begins_once_there_is() {
+    let world = World::with(2, &config(), |own| own.at_most(1));
+    let (at, there) = (world.ranks[0].at(0), world.ranks[1].at(0));
+    let send = [at, 1000, LONG, 1, 0, WORLD];
+    let first = Script::default()
+        .call(SELFTEST_GMPI_FILL, &[at, 1000, 5])
+        .call(GMPI_CALL_SEND_INIT, &send)
+        .request(1)
+        .call(GMPI_CALL_ISEND, &send)
+        .request(0)
+        .call(GMPI_CALL_START, &[])
+        .request(1)
+        .call(GMPI_CALL_SEND, &[at, 0, LONG, 1, 1, WORLD])
+        .call(GMPI_CALL_WAITALL, &[2]);
+    let second = Script::default()
+        .call(GMPI_CALL_RECV, &[there, 1000, LONG, 0, 0, WORLD])
+        .call(GMPI_CALL_RECV, &[there, 1000, LONG, 0, 0, WORLD])
+        .call(GMPI_CALL_RECV, &[there, 0, LONG, 0, 1, WORLD]);
+    world.succeed(vec![first, second]);
+}

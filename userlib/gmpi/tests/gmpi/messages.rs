@@ -260,3 +260,23 @@ fn requests_that_kernels_leave_open_are_told_and_given_up() {
     // A later message is for a later receive.
     ping_pong(&world, 3, SELFTEST_PUT_BLOCK);
 }
+
+#[test]
+fn a_receive_that_was_freed_gets_its_message() {
+    for count in [1u64, 20, 100, 5000] {
+        let world = World::new(2, &config());
+        let (at, there) = (world.ranks[0].at(0), world.ranks[1].at(0));
+        let first = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[at, count + 1, 5])
+            .call(GMPI_CALL_SEND, &[at, count, LONG, 1, 3, WORLD])
+            .call(GMPI_CALL_SEND, &[at + 8, count, LONG, 1, 3, WORLD]);
+        let second = Script::default()
+            .call(GMPI_CALL_IRECV, &[there, count, LONG, 0, 3, WORLD])
+            .call(GMPI_CALL_REQUEST_FREE, &[])
+            .call(GMPI_CALL_RECV, &[there + 8 * count, count, LONG, 0, 3, WORLD]);
+        world.succeed(vec![first, second]);
+        let came = world.ranks[1].memory.read_u64s(0, 2 * count as usize).expect("in range");
+        assert!(came.into_iter().eq((5..5 + count).chain(6..6 + count)), "{count}");
+        world.ranks[1].gmpi.check().expect("nothing is open");
+    }
+}

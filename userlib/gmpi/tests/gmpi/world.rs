@@ -140,7 +140,7 @@ pub struct Results {
     pub blocks: u32,
     count: usize,
     calls: KernelMem,
-    _requests: KernelMem,
+    pub requests: KernelMem,
     statuses: KernelMem,
 }
 
@@ -176,7 +176,7 @@ impl Results {
             count: count as u32,
             reserved: 0,
         };
-        Results { args, blocks: blocks as u32, count, calls, _requests: requests, statuses }
+        Results { args, blocks: blocks as u32, count, calls, requests, statuses }
     }
 
     fn last(&self, block: usize, call: usize) -> u64 {
@@ -195,7 +195,13 @@ impl Results {
 
     /// Source, tag, error and bytes of a status of block 0.
     pub fn status(&self, number: usize) -> (i32, i32, u32, u64) {
-        let words = self.statuses.read_u64s(24 * number, 3).expect("in range");
+        self.status_of(0, number as u32)
+    }
+
+    /// The same of any block.
+    pub fn status_of(&self, block: usize, number: u32) -> (i32, i32, u32, u64) {
+        let at = 24 * (block * self.count + number as usize);
+        let words = self.statuses.read_u64s(at, 3).expect("in range");
         (words[0] as i32, (words[0] >> 32) as i32, words[1] as u32, words[2])
     }
 }
