@@ -125,3 +125,36 @@ fn all_leave_together() {
         }
     });
 }
+
+#[test]
+fn counts_that_differ_are_an_error_and_the_communicator_goes_on() {
+    for size in 2..5 {
+        let world = World::new(size, &config());
+        let comms = world.all(|gmpi, rank| {
+            gmpi.split(Comm::WORLD, Some(0), -(rank as i32)).expect("all came").expect("in it").0
+        });
+        // Short ones in the rings, one frame, two frames.
+        for (few, many) in [(1, 2), (10, 20), (30, 500), (600, 700)] {
+            let script = |rank: usize| {
+                let count = if rank == 1 { few } else { many };
+                let (from, to) = (world.ranks[rank].at(0), world.ranks[rank].at(BYTES / 2));
+                let sum = u64::from(GMPI_SUM);
+                Script::default()
+                    .call(GMPI_CALL_ALLREDUCE, &[from, to, count, LONG, sum, comms[rank]])
+                    .call(SELFTEST_GMPI_FILL, &[from, 1, 7])
+                    .call(GMPI_CALL_ALLREDUCE, &[from, to, 1, LONG, sum, comms[rank]])
+            };
+            let results = world.run((0..size).map(script).collect());
+            let errors: Vec<_> = results.iter().map(|result| result.errors(0)).collect();
+            assert!(errors.iter().any(|errors| errors[0] == GMPI_ERR_TRUNCATE), "{few} {many}: {errors:?}");
+            assert!(
+                errors.iter().all(|errors| errors[0] == 0 || errors[0] == GMPI_ERR_TRUNCATE),
+                "{errors:?}"
+            );
+            assert!(errors.iter().all(|errors| errors[2] == 0), "{errors:?}");
+            for rank in &world.ranks {
+                assert_eq!(rank.memory.read_u64s(BYTES / 2, 1).expect("in range"), [7 * size as u64]);
+            }
+        }
+    }
+}

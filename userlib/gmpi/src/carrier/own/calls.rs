@@ -117,6 +117,10 @@ impl Own {
                 }
             }
             if running.is_idle() {
+                if let Some(class) = running.error {
+                    self.end(token, Err(class));
+                    continue 'next;
+                }
                 let written = match &running.result {
                     Some((range, span)) if running.keeps => {
                         let (at, bytes) = (span.clone(), running.data[range.clone()].to_vec());

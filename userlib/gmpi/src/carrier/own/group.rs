@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::super::{Token, Type};
 use super::schedule::{Round, Take};
+use crate::Class;
 use crate::memory::Span;
 
 /// A communicator.
@@ -55,6 +56,8 @@ pub struct Running {
     pub result: Option<(Range<usize>, Span)>,
     /// The result is kept, and not written.
     pub keeps: bool,
+    /// A member sent more or less than was expected: their arguments do not match.
+    pub error: Option<Class>,
     /// Receives of the round, by their tokens, with what has come of each.
     pub receives: Vec<(Token, Range<usize>, Take)>,
     pub begun: bool,
@@ -76,6 +79,9 @@ impl Running {
             return false;
         };
         let (_, range, take) = self.receives.swap_remove(index);
+        if range.len() != bytes.len() {
+            self.error = Some(Class::TRUNCATE);
+        }
         let len = range.len().min(bytes.len());
         let into = &mut self.data[range.start..range.start + len];
         match (take, self.combine) {

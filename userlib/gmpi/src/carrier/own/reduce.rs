@@ -4,9 +4,11 @@ use crate::carrier::Type;
 use crate::layout;
 
 /// What works on all types here.
-trait Number: Copy + PartialOrd {
+trait Number: Copy {
     fn add(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
+    /// The same whichever is first, also of zeros and of what is no number: members may see them in any order.
+    fn is_more(self, other: Self) -> bool;
     /// Bits and truth; `None`: not of this type.
     fn bits(self, other: Self, op: u32) -> Option<Self>;
 }
@@ -15,6 +17,7 @@ macro_rules! integers {
     ($($type:ty),*) => { $(impl Number for $type {
         fn add(self, other: Self) -> Self { self.wrapping_add(other) }
         fn times(self, other: Self) -> Self { self.wrapping_mul(other) }
+        fn is_more(self, other: Self) -> bool { self > other }
         fn bits(self, other: Self, op: u32) -> Option<Self> {
             let truth = |is: bool| Some(<$type>::from(is));
             match op {
@@ -35,6 +38,7 @@ macro_rules! floats {
     ($($type:ty),*) => { $(impl Number for $type {
         fn add(self, other: Self) -> Self { self + other }
         fn times(self, other: Self) -> Self { self * other }
+        fn is_more(self, other: Self) -> bool { self.total_cmp(&other).is_gt() }
         fn bits(self, _: Self, _: u32) -> Option<Self> { None }
     })* };
 }
@@ -44,8 +48,8 @@ fn one<T: Number>(op: u32, a: T, b: T) -> Option<T> {
     match op {
         layout::GMPI_SUM => Some(a.add(b)),
         layout::GMPI_PROD => Some(a.times(b)),
-        layout::GMPI_MAX => Some(if b > a { b } else { a }),
-        layout::GMPI_MIN => Some(if b < a { b } else { a }),
+        layout::GMPI_MAX => Some(if b.is_more(a) { b } else { a }),
+        layout::GMPI_MIN => Some(if a.is_more(b) { b } else { a }),
         _ => a.bits(b, op),
     }
 }
@@ -104,5 +108,21 @@ mod tests {
         assert!(!allows(layout::GMPI_BAND, double) && !allows(0, double) && !allows(99, double));
         assert!(!allows(layout::GMPI_SUM, Type(layout::GMPI_BYTE)) && !allows(layout::GMPI_SUM, Type(8)));
         assert!(allows(layout::GMPI_LXOR, Type(layout::GMPI_UNSIGNED_LONG)));
+    }
+
+    #[test]
+    fn most_and_least_are_the_same_bits_in_any_order() {
+        let of = Type(layout::GMPI_DOUBLE);
+        let of_both = |op: u32, a: f64, b: f64| {
+            let mut into = a.to_ne_bytes();
+            combine(op, of, &mut into, &b.to_ne_bytes()).expect("there is such an operation");
+            f64::from_ne_bytes(into).to_bits()
+        };
+        for (a, b) in [(0.0, -0.0), (1.0, f64::NAN), (-1.0, -f64::NAN), (1.0, 2.0), (f64::INFINITY, f64::NAN)]
+        {
+            for op in [layout::GMPI_MAX, layout::GMPI_MIN] {
+                assert_eq!(of_both(op, a, b), of_both(op, b, a), "{op} {a} {b}");
+            }
+        }
     }
 }
