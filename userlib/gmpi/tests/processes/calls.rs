@@ -108,6 +108,13 @@ fn later(here: &Here) {
 
 /// Errors of the carrier arrive as classes.
 fn wrong(here: &Here) {
+    // MPI forbids it, and it is what it would be elsewhere.
+    let (size, at) = (u64::from(here.gmpi.size()), here.at(0));
+    let script = Script::default()
+        .call(SELFTEST_GMPI_FILL, &[at, 101, 5])
+        .call(GMPI_CALL_ALLREDUCE, &[at + 8, at, 100, LONG, GMPI_SUM.into(), WORLD]);
+    here.succeed(script);
+    assert!(here.read(0, 100).into_iter().eq((0..100).map(|i| size * (6 + i))), "across");
     let (rank, at) = (u64::from(here.gmpi.rank()), here.at(0));
     let script = Script::default().call(GMPI_CALL_SEND, &[at, 1, INT, 99, 0, WORLD]);
     assert_eq!(here.run(script).errors(0), [GMPI_ERR_RANK]);

@@ -255,10 +255,11 @@ impl Mpi {
         let keeps = short.is_some() && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
         let (from_copy, to_copy) = (Vec::new(), Vec::new());
         let mut started = Started { receives, to: None, from_copy, to_copy, keeps, status };
-        // What is sent from where it arrives is sent in place.
-        let in_place = from.zip(to).is_some_and(|(from, to)| {
-            let inside = to.address()..to.address() + to.len.max(1) as u64;
-            inside.contains(&from.address())
+        // What is sent from where it arrives is sent in place; what lies across that is copied, as MPI forbids it.
+        let place = |from: &Span, to: &Span| to.address() + self.offset_in_place(operation, from);
+        let in_place = from.zip(to).is_some_and(|(from, to)| from.address() == place(from, to));
+        let across = from.zip(to).is_some_and(|(from, to)| {
+            from.address() < to.address() + to.len as u64 && to.address() < from.address() + from.len as u64
         });
         if let Some(to) = to {
             call.to = to.address() as *mut _;
@@ -271,7 +272,7 @@ impl Mpi {
         if let Some(from) = from.filter(|_| !in_place || keeps) {
             call.from = from.address() as *const _;
             let short = short.filter(|bytes| bytes.len() == from.len);
-            if short.is_some() || self.stages(from, operation) {
+            if short.is_some() || across || self.stages(from, operation) {
                 started.from_copy = short.map_or_else(|| read(from), |bytes| Ok(bytes.to_vec()))?;
                 call.from = started.from_copy.as_ptr().cast();
             }
@@ -285,6 +286,16 @@ impl Mpi {
             self.one_sided.push((*win, *rank, token));
         }
         Ok(token)
+    }
+
+    /// Where the own part is in what arrives.
+    fn offset_in_place(&self, operation: &Operation, from: &Span) -> u64 {
+        match operation {
+            Operation::Allgather { comm, .. } => {
+                self.place(*comm).map_or(0, |place| u64::from(place.rank) * from.len as u64)
+            }
+            _ => 0,
+        }
     }
 
     /// Looks at one of the sends that were forgotten: as many are looked at as can be added.
