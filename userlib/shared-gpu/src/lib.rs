@@ -21,6 +21,7 @@ pub mod model;
 mod mps;
 mod plan;
 mod process;
+mod rules;
 mod shared_gpu;
 mod station;
 mod status;

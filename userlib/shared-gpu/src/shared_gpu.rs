@@ -15,12 +15,9 @@ use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::memory::Shared;
 use crate::plan::{Cursor, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
+use crate::rules::{self, Sharing};
 use crate::station::Word;
 use crate::{Algorithm, Choices, Collective, Element, Layout, Mix, Mps, Op, SharedGpuError, Table, kernel};
-
-/// Longest vectors that go through host memory unless the caller says otherwise: on the executor, and on a GPU.
-const HOST_MAX: usize = 1 << 20;
-const HOST_MAX_GPU: usize = 64 << 10;
 
 /// Where the directory is, by which ranks follow each other (3.2.2, "Other Design Considerations").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +114,7 @@ pub struct SharedGpu {
     algorithm: Option<Algorithm>,
     /// Of the table, those for these ranks.
     choices: Vec<Choices>,
+    sharing: Sharing,
     /// Ranks share cores.
     is_crowded: bool,
     cursor: Cursor,
@@ -183,12 +181,18 @@ impl SharedGpu {
             _ => ("cpu".to_owned(), false),
         };
         let choices = config.table.find(&device, ranks, mps).cloned().collect();
+        let sharing = match processor {
+            Processor::Gpu(_) if is_one_gpu && !mps => Sharing::Turns,
+            Processor::Gpu(_) => Sharing::AtOnce,
+            _ => Sharing::Cores,
+        };
         let (algorithm, cursor) = (config.algorithm, Cursor::default());
         Ok(Some(SharedGpu {
             process,
             layout,
             algorithm,
             choices,
+            sharing,
             is_crowded,
             cursor,
             broken: false,
@@ -206,24 +210,24 @@ impl SharedGpu {
         self.process.ranks
     }
 
-    /// The algorithm for vectors of so many bytes: what the configuration forces; else that of its table, if it has one for these
-    /// ranks and MPS as it is; else through host memory if they are short, and GSB, which the text found never slower than BTB on
-    /// one GPU (3.3.2).
+    /// The algorithm for vectors of so many bytes, of a call whose root, if it has one, is rank 0: what the configuration forces;
+    /// else that of its table, if it has one for these ranks and MPS as it is; else what was measured on an H200, with MPS and
+    /// without: short vectors through host memory; longer ones by GSB, which the text found never slower than BTB on one GPU
+    /// (3.3.2), or without MPS by copies through the host.
     pub fn choice(&self, collective: Collective, bytes: usize) -> Algorithm {
+        self.choice_at(collective, 0, bytes)
+    }
+
+    fn choice_at(&self, collective: Collective, root: usize, bytes: usize) -> Algorithm {
         if let Some(algorithm) = self.algorithm {
             return algorithm;
         }
         let is_on_host = self.process.directory == Directory::Host;
         let measured = self.choices.iter().find(|choices| choices.collective == collective);
         let measured = measured.and_then(|choices| choices.algorithm(bytes));
-        if let Some(algorithm) = measured.filter(|algorithm| is_on_host || !algorithm.has_states()) {
-            return algorithm;
-        }
-        let most = match &self.process.engine {
-            Engine::Cpu(_) => HOST_MAX,
-            Engine::Gpu { .. } => HOST_MAX_GPU,
-        };
-        if is_on_host && bytes <= most { Algorithm::Host } else { Algorithm::Gsb }
+        let built_in = || rules::built_in(self.sharing, collective, self.ranks(), root == 0, bytes);
+        let algorithm = measured.unwrap_or_else(built_in);
+        if is_on_host || !algorithm.has_states() { algorithm } else { Algorithm::Gsb }
     }
 
     /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
@@ -308,7 +312,7 @@ impl SharedGpu {
         let bytes = count * element.size();
         let plan = Plan {
             kind,
-            algorithm: self.choice(kind, bytes),
+            algorithm: self.choice_at(kind, root, bytes),
             bytes,
             element,
             op,

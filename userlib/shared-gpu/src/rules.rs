@@ -1,0 +1,155 @@
+//! The algorithm where no table says one: what was quickest on an H200, with MPS and without (`benches/results/one-gpu.md`), and
+//! on the executor. Between two measured sizes the lines through them say where two ways cross.
+
+use crate::{Algorithm, Collective};
+
+/// How the work of several ranks gets onto their processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// The CPU executor.
+    Cores,
+    /// A GPU runs the work of all ranks at once: with MPS, or with a rank on each GPU.
+    AtOnce,
+    /// Ranks take turns of a millisecond and more, for which kernels wait, and copies within the GPU.
+    Turns,
+}
+
+/// On the executor, where a kernel is a call.
+const HOST_MAX_CORES: usize = 1 << 20;
+/// With MPS: allreduces of up to 16 ranks, and broadcasts, cross GSB between 64 and 180 KiB.
+const HOST_MAX: usize = 64 << 10;
+/// With MPS: allreduces of 24 ranks cross it at 25 KiB, reductions of 8 at 23 KiB.
+const HOST_MAX_EARLY: usize = 16 << 10;
+const RANKS_EARLY: usize = 17;
+/// In turns: allreduces of 8 ranks through the host lose to GSB with staged copies, which has one kernel, from 190 KiB on.
+const STAGED_MIN: usize = 256 << 10;
+/// In turns: where 0.5 µs a KiB of staged copies have grown to the turns of GSB. Beyond 1 MiB nothing was measured.
+const TURNS_MIN: usize = 8 << 20;
+
+/// That of a call of so many ranks; `is_led`: its result, if at one rank, is at the leader.
+pub(crate) fn built_in(
+    sharing: Sharing,
+    collective: Collective,
+    ranks: usize,
+    is_led: bool,
+    bytes: usize,
+) -> Algorithm {
+    let host_until = |most| if bytes <= most { Algorithm::Host } else { Algorithm::Gsb };
+    match (sharing, collective) {
+        (Sharing::Cores, _) => host_until(HOST_MAX_CORES),
+        (Sharing::AtOnce, Collective::Reduce) => host_until(HOST_MAX_EARLY),
+        (Sharing::AtOnce, Collective::Allreduce) if ranks >= RANKS_EARLY => host_until(HOST_MAX_EARLY),
+        (Sharing::AtOnce, _) => host_until(HOST_MAX),
+        (Sharing::Turns, Collective::Allreduce | Collective::Reduce)
+            if is_led && (STAGED_MIN..TURNS_MIN).contains(&bytes) =>
+        {
+            Algorithm::Static { staged: ranks - 1 }
+        }
+        (Sharing::Turns, _) => host_until(TURNS_MIN - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Medians in µs by size and method, of a result of `benches/`.
+    fn measured(name: &str) -> BTreeMap<usize, BTreeMap<String, f64>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results/one-gpu");
+        let text = std::fs::read_to_string(folder.join(name)).expect("a result");
+        let result: Value = serde_json::from_str(&text).expect("JSON");
+        let mut all: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
+        for row in result["rows"].as_array().expect("rows") {
+            let method = row["method"].as_str().expect("a method").to_owned();
+            let median = row["latency_us"]["median"].as_f64().expect("a median");
+            all.entry(row["bytes"].as_u64().expect("bytes") as usize).or_default().insert(method, median);
+        }
+        all
+    }
+
+    fn method(algorithm: Algorithm, ranks: usize) -> &'static str {
+        match algorithm {
+            Algorithm::Gsb => "gsb",
+            Algorithm::Btb => "btb",
+            Algorithm::Dynamic => "dynamic",
+            Algorithm::Host => "host",
+            Algorithm::Static { staged: 0 } => "static-direct",
+            Algorithm::Static { staged } if staged == ranks - 1 => "static-staged",
+            Algorithm::Static { .. } => "static-half",
+        }
+    }
+
+    const OURS: [&str; 7] =
+        ["gsb", "btb", "dynamic", "host", "static-direct", "static-staged", "static-half"];
+
+    /// The choice takes at most so much longer than the quickest of our ways, at each size that was measured.
+    fn is_near_the_quickest(
+        sharing: Sharing,
+        collective: Collective,
+        ranks: usize,
+        names: &[&str],
+        most: f64,
+    ) {
+        let mut all: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
+        for name in names {
+            for (bytes, methods) in measured(name) {
+                all.entry(bytes).or_default().extend(methods);
+            }
+        }
+        assert!(!all.is_empty(), "{names:?}");
+        for (bytes, methods) in all {
+            let chosen = method(built_in(sharing, collective, ranks, true, bytes), ranks);
+            let quickest = OURS.iter().filter_map(|ours| methods.get(*ours)).fold(f64::MAX, |a, b| a.min(*b));
+            let took = methods[chosen];
+            assert!(
+                took <= most * quickest,
+                "{collective} of {ranks}, {bytes} bytes by {chosen}: {took} and {quickest} µs"
+            );
+        }
+    }
+
+    #[test]
+    fn with_mps_the_choice_is_near_the_quickest_that_was_measured() {
+        for ranks in [4, 8, 16, 24] {
+            let name = format!("shared-gpu-allreduce-{ranks}.json");
+            // Static with direct copies has 129 µs at 64 KiB of 16 ranks, host and GSB 149 and 162.
+            let most = if ranks == 16 { 1.25 } else { 1.1 };
+            is_near_the_quickest(Sharing::AtOnce, Collective::Allreduce, ranks, &[&name], most);
+        }
+        is_near_the_quickest(Sharing::AtOnce, Collective::Reduce, 8, &["shared-gpu-reduce-8.json"], 1.1);
+        is_near_the_quickest(
+            Sharing::AtOnce,
+            Collective::Broadcast,
+            8,
+            &["shared-gpu-broadcast-8.json"],
+            1.1,
+        );
+    }
+
+    #[test]
+    fn without_mps_the_choice_is_the_quickest_that_was_measured() {
+        let ways = OURS.map(|way| format!("shared-gpu-allreduce-8-turns-{way}.json"));
+        let ways: Vec<&str> = ways.iter().map(String::as_str).collect();
+        is_near_the_quickest(Sharing::Turns, Collective::Allreduce, 8, &ways, 1.0);
+    }
+
+    #[test]
+    fn without_mps_no_call_takes_kernels_where_the_host_is_quicker() {
+        let of = |collective, is_led, bytes| built_in(Sharing::Turns, collective, 8, is_led, bytes);
+        let staged = Algorithm::Static { staged: 7 };
+        assert_eq!(of(Collective::Reduce, true, 1 << 20), staged);
+        // Static algorithms reduce to the leader only, and broadcasts have no mechanisms to choose.
+        assert_eq!(of(Collective::Reduce, false, 1 << 20), Algorithm::Host);
+        assert_eq!(of(Collective::Broadcast, true, 1 << 20), Algorithm::Host);
+        let all = [Collective::Allreduce, Collective::Reduce, Collective::Broadcast];
+        assert!(
+            all.iter().all(|one| of(*one, true, 64 << 20) == Algorithm::Gsb),
+            "turns are short beside that"
+        );
+    }
+}
