@@ -47,6 +47,14 @@ pub enum SharedGpuError {
         /// 256 bytes for each, and for the result.
         least: usize,
     },
+    /// The buffer is larger than any memory.
+    #[error("no memory has a shared buffer of {bytes} bytes; use at most {most}")]
+    LargeBuffer {
+        /// Asked for.
+        bytes: usize,
+        /// The most.
+        most: usize,
+    },
     /// Another rank could not be set up.
     #[error("rank {rank}: {what}")]
     Peer {

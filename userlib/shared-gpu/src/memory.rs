@@ -14,6 +14,8 @@ use crate::{Config, Directory, Layout, Mps, SharedGpuError};
 
 /// Most ranks: what a GPU's memory and a host's cores are enough for, with room.
 pub(crate) const RANKS_MAX: usize = 256;
+/// Largest buffer: more than the memory of any GPU.
+const BUFFER_MAX: usize = 1 << 40;
 
 /// The buffer as this process reaches it.
 enum Buffer {
@@ -50,6 +52,9 @@ impl Shared {
             }
             if ranks > RANKS_MAX {
                 return Err(SharedGpuError::TooMany { ranks, most: RANKS_MAX });
+            }
+            if config.buffer > BUFFER_MAX {
+                return Err(SharedGpuError::LargeBuffer { bytes: config.buffer, most: BUFFER_MAX });
             }
             let least = Layout::least(ranks);
             let small = SharedGpuError::SmallBuffer { bytes: config.buffer, ranks, least };

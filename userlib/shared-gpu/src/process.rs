@@ -106,6 +106,8 @@ impl<'a> Call<'a> {
         let timeout = self.process.timeout;
         let ladder = self.process.ladder;
         let (mut backoff, mut progress) = (Backoff::on(ladder, Clock::REAL, timeout), 0);
+        // A call that the others have given up may need nobody any more: it ends here all the same.
+        self.check()?;
         loop {
             self.process.look()?;
             let polled = protocol.as_mut().poll(&mut context);

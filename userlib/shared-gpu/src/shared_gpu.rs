@@ -127,8 +127,8 @@ impl SharedGpu {
     /// "GPU's memory" is memory that all processes map.
     ///
     /// # Errors
-    /// [`SharedGpuError::Unequal`], [`SharedGpuError::SmallBuffer`], [`SharedGpuError::TooMany`], [`SharedGpuError::OtherHost`] on
-    /// all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
+    /// [`SharedGpuError::Unequal`], [`SharedGpuError::SmallBuffer`], [`SharedGpuError::LargeBuffer`], [`SharedGpuError::TooMany`],
+    /// [`SharedGpuError::OtherHost`] on all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
     /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
         let all = Circle::all(job, config.timeout);
