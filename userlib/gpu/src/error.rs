@@ -88,6 +88,10 @@ fn hint(code: u32) -> &'static str {
         800 => "; this user may not use the GPU: check the rights of /dev/nvidia*",
         802 => "; start nvidia-fabricmanager",
         803 => "; the kernel module and libcuda differ in version: reboot or reinstall the driver",
+        805..=807 | 810 => {
+            "; the MPS server is gone or ended this process: start `nvidia-cuda-mps-control -d`, and the program again"
+        }
+        808 | 809 => "; the MPS server has as many clients as it takes: run fewer processes on the GPU",
         999 => "; see dmesg (Xid, nvidia-uvm)",
         _ => "",
     }

@@ -22,7 +22,12 @@ int fake_live(void) { return live; }
 int cuDriverGetVersion(int *v) { *v = 13000; return OK; }
 int cuDeviceGetCount(int *n) { *n = 2; return OK; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < 2 ? OK : INVALID; }
-int cuDeviceGetAttribute(int *value, int which, int device) { *value = 1; return OK; }
+/* 103: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED. */
+int cuDeviceGetAttribute(int *value, int which, int device)
+{
+	*value = which != 103 || getenv("FAKE_NO_HANDLES") == NULL;
+	return OK;
+}
 int cuDeviceGetName(char *text, int len, int device) { strcpy(text, "fake"); return OK; }
 int cuDeviceGetPCIBusId(char *text, int len, int device) { strcpy(text, "0"); return OK; }
 int cuDeviceGetUuid_v2(unsigned char *id, int device) { memset(id, device, 16); return OK; }

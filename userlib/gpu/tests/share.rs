@@ -20,6 +20,11 @@ fn gpus_without_a_path_are_named() {
     in_a_child("child_of_gpus_apart", Some("FAKE_APART"));
 }
 
+#[test]
+fn a_gpu_whose_memory_cannot_be_passed_on_is_named() {
+    in_a_child("child_without_handles", Some("FAKE_NO_HANDLES"));
+}
+
 /// Runs a test on the fake libcuda, with a variable set.
 fn in_a_child(test: &str, variable: Option<&str>) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -108,6 +113,23 @@ fn child_of_gpus_apart() {
         assert_eq!((filled(&window, 0), filled(&window, 1)), (0, 7));
     }
     assert_eq!(live(), 0, "handles or mappings left");
+}
+
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn child_without_handles() {
+    let gpus = Gpu::all().unwrap();
+    let refused = |error| {
+        let what = "memory that other processes map";
+        assert_eq!(error, Some(GpuError::Unsupported { gpu: 1, what }));
+    };
+    refused(gpus[1].part_granularity().err());
+    refused(GpuPart::new(&gpus[1], 2 << 20).err());
+    assert_eq!(live(), 0, "nothing was allocated");
+    // Processes that map nothing of each other's are none the worse.
+    let window = GpuWindow::new(&[gpus[1].clone(), gpus[1].clone()], BYTES).unwrap();
+    window.write(1, 0, &[7; BYTES]).unwrap();
+    assert_eq!((filled(&window, 0), filled(&window, 1)), (0, 7));
 }
 
 fn bad_descriptors(gpus: &[Gpu], stride: usize) {

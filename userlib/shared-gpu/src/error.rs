@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ggas_gpu::GpuError;
@@ -94,6 +95,17 @@ pub enum SharedGpuError {
     PeerLost {
         /// Which.
         rank: u32,
+    },
+    /// The daemon of MPS ended while ranks used the GPU through it.
+    #[error(
+        "MPS ended: its daemon in {} is gone ({what}); start it by `nvidia-cuda-mps-control -d`, and a new job",
+        folder.display()
+    )]
+    MpsEnded {
+        /// Where its files were.
+        folder: PathBuf,
+        /// What failed.
+        what: String,
     },
     /// An earlier call failed.
     #[error("an earlier call failed: make a new SharedGpu")]

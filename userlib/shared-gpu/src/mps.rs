@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use crate::SharedGpuError;
+
 /// Where the daemon's files are unless `CUDA_MPS_PIPE_DIRECTORY` says otherwise.
 const FOLDER: &str = "/tmp/nvidia-mps";
 
@@ -30,6 +32,18 @@ impl Mps {
     pub fn is_on(&self) -> bool {
         matches!(self, Mps::On(_))
     }
+
+    /// A failure of a call of ranks that were set up with MPS as it was then: where the daemon has ended since, that is why work
+    /// on the GPU failed, or does not end.
+    pub(crate) fn explain(&self, error: SharedGpuError) -> SharedGpuError {
+        let may_follow = matches!(error, SharedGpuError::Gpu(_) | SharedGpuError::Timeout { .. });
+        match self {
+            Mps::On(folder) if may_follow && !is_served(folder) => {
+                SharedGpuError::MpsEnded { folder: folder.clone(), what: error.to_string() }
+            }
+            _ => error,
+        }
+    }
 }
 
 impl fmt::Display for Mps {
@@ -54,6 +68,8 @@ fn is_served(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -71,5 +87,25 @@ mod tests {
         assert!(!find().is_on(), "its daemon ended");
         assert!(find().to_string().contains("nvidia-cuda-mps-control -d"));
         fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn a_daemon_that_ended_since_the_set_up_explains_what_failed() {
+        let folder = std::env::temp_dir().join(format!("ggas-mps-ended-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("control"), "").expect("a file");
+        let mps = Mps::at(folder.clone());
+        let gpu = || ggas_gpu::GpuError::Invalid("the GPU answers nothing".to_owned()).into();
+        let late = || SharedGpuError::Timeout { rank: 1, what: "the GPU", waited: Duration::from_secs(1) };
+        assert!(matches!(mps.explain(gpu()), SharedGpuError::Gpu(_)), "the daemon runs");
+        fs::remove_dir_all(&folder).expect("ours");
+        for error in [gpu(), late()] {
+            let text = mps.explain(error).to_string();
+            let names = [folder.to_str().expect("text"), "nvidia-cuda-mps-control -d", "new job"];
+            assert!(names.iter().all(|name| text.contains(name)), "{text}");
+        }
+        assert!(mps.explain(gpu()).to_string().contains("the GPU answers nothing"), "the first reason, too");
+        assert!(matches!(mps.explain(SharedGpuError::PeerLost { rank: 1 }), SharedGpuError::PeerLost { .. }));
+        assert!(matches!(Mps::at(folder).explain(gpu()), SharedGpuError::Gpu(_)), "there was none");
     }
 }

@@ -115,6 +115,8 @@ pub struct SharedGpu {
     /// Of the table, those for these ranks.
     choices: Vec<Choices>,
     sharing: Sharing,
+    /// As it was at the set-up; `None` on the executor.
+    mps: Option<Mps>,
     /// Ranks share cores.
     is_crowded: bool,
     cursor: Cursor,
@@ -177,12 +179,13 @@ impl SharedGpu {
             dead,
         };
         let (device, mps) = match processor {
-            Processor::Gpu(gpu) => (gpu.device().info().name.clone(), Mps::find().is_on()),
-            _ => ("cpu".to_owned(), false),
+            Processor::Gpu(gpu) => (gpu.device().info().name.clone(), Some(Mps::find())),
+            _ => ("cpu".to_owned(), None),
         };
-        let choices = config.table.find(&device, ranks, mps).cloned().collect();
+        let with_mps = mps.as_ref().is_some_and(Mps::is_on);
+        let choices = config.table.find(&device, ranks, with_mps).cloned().collect();
         let sharing = match processor {
-            Processor::Gpu(_) if is_one_gpu && !mps => Sharing::Turns,
+            Processor::Gpu(_) if is_one_gpu && !with_mps => Sharing::Turns,
             Processor::Gpu(_) => Sharing::AtOnce,
             _ => Sharing::Cores,
         };
@@ -193,6 +196,7 @@ impl SharedGpu {
             algorithm,
             choices,
             sharing,
+            mps,
             is_crowded,
             cursor,
             broken: false,
@@ -234,7 +238,8 @@ impl SharedGpu {
     ///
     /// # Errors
     /// [`SharedGpuError::Range`], [`SharedGpuError::Bits`] before anything is done; [`SharedGpuError::Mismatch`],
-    /// [`SharedGpuError::Timeout`], [`SharedGpuError::PeerLost`], [`SharedGpuError::Elsewhere`] end the use of `self`.
+    /// [`SharedGpuError::Timeout`], [`SharedGpuError::PeerLost`], [`SharedGpuError::Elsewhere`], [`SharedGpuError::Gpu`],
+    /// [`SharedGpuError::MpsEnded`] end the use of `self`.
     pub fn allreduce(
         &mut self,
         input: Vector<'_>,
@@ -327,7 +332,10 @@ impl SharedGpu {
         let done = call.block_on(plan.run(&call, &mut cursor));
         self.cursor = cursor;
         self.broken = done.is_err();
-        done
+        done.map_err(|error| match &self.mps {
+            Some(mps) => mps.explain(error),
+            None => error,
+        })
     }
 }
 

@@ -188,3 +188,24 @@ fn a_rank_whose_vector_is_too_short_is_told_before_the_call_and_may_make_it_agai
         }
     });
 }
+
+#[test]
+fn a_leader_without_memory_for_the_buffer_is_named_by_all() {
+    in_job("a_leader_without_memory_for_the_buffer_is_named_by_all", (3, 1), |job| {
+        if job.rank() == 0 {
+            let least = libc::rlimit { rlim_cur: 64 << 10, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: a limit of this process.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &least) }, 0);
+        }
+        let error = SharedGpu::new(job, &processor(), &config(Algorithm::Gsb)).expect_err("no memory");
+        match error {
+            SharedGpuError::Shared(_) if job.rank() == 0 => {}
+            SharedGpuError::Peer { rank: 0, what } => assert!(what.contains("shared memory"), "{what}"),
+            error => panic!("{error}"),
+        }
+        let mut rank = Rank::new(job, &Config { buffer: 32 << 10, ..config(Algorithm::Gsb) }, 10_000);
+        let expected: Vec<f32> = (0..10_000).map(|i| sum(3, Algorithm::Gsb, i)).collect();
+        assert!(rank.allreduce(10_000).expect("that fits") == expected);
+        job.barrier(SOON).expect("all are done");
+    });
+}
