@@ -11,7 +11,7 @@ namespace bench_gmpi_himenos
 
 using bench_himenos::pointer;
 
-constexpr int halo_tag = 1, sum_tag = 2;
+constexpr int halo_tag = 1;
 
 /* Shared memory in which a block keeps coefficients: what a block may have without being asked for more, less what calls need. */
 constexpr uint32_t kept_bytes = 45056;
@@ -64,17 +64,11 @@ GGAS_FN void unpack_all(const bench_gmpi_himeno &args, uint64_t next, uint64_t s
 	}
 }
 
-GGAS_FN MPI_Request *requests_of(const bench_gmpi_himeno &args, uint32_t nodes)
-{
-	uint32_t each = 2 * (args.grid.sides > nodes ? args.grid.sides : nodes);
-	return pointer<MPI_Request>(args.requests) + ggas_block() * each;
-}
-
 /* The halo by MPI calls: by one block, or each with its pieces. */
 GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, gmpi_buf_t *buf, uint64_t next)
 {
 	uint32_t sides = args.grid.sides;
-	MPI_Request *requests = requests_of(args, buf->size);
+	MPI_Request *requests = pointer<MPI_Request>(args.requests) + uint64_t(ggas_block()) * 2 * sides;
 	int error = MPI_SUCCESS;
 	for (uint32_t i = 0; i < sides && !error; i++) {
 		message m = message_of(args, i, next);
@@ -154,31 +148,6 @@ GGAS_FN double sum_of_units(const himeno_field &f, const himeno::cut &cut)
 	return sum_of_threads(sum);
 }
 
-/* One number of each rank to all others, from kernel to kernel; added up in their order, so that all get the same bits. */
-GGAS_FN int sum_by_messages(const bench_gmpi_himeno &args, gmpi_buf_t *buf, double *sums)
-{
-	uint32_t rank = buf->rank, size = buf->size;
-	MPI_Request *requests = requests_of(args, size);
-	double *of_each = sums + 2;
-	int error = MPI_SUCCESS, count = 0;
-	for (uint32_t peer = 0; peer < size && !error; peer++)
-		if (peer != rank)
-			error = GMPI_Irecv(buf, of_each + peer, 1, MPI_DOUBLE, static_cast<int>(peer), sum_tag, args.comm,
-					   &requests[count++]);
-	for (uint32_t peer = 0; peer < size && !error; peer++)
-		if (peer != rank)
-			error = GMPI_Isend(buf, sums, 1, MPI_DOUBLE, static_cast<int>(peer), sum_tag, args.comm, &requests[count++]);
-	if (!error)
-		error = GMPI_Waitall(buf, count, requests, MPI_STATUSES_IGNORE);
-	if (ggas_thread() == 0) {
-		double all = 0;
-		for (uint32_t peer = 0; peer < size; peer++)
-			all = all + (peer == rank ? sums[0] : of_each[peer]);
-		sums[1] = all;
-	}
-	return error;
-}
-
 /* By block 0, when all blocks have left their sums. */
 GGAS_FN int convergence(const bench_gmpi_himeno &args, gmpi_buf_t *buf)
 {
@@ -193,9 +162,8 @@ GGAS_FN int convergence(const bench_gmpi_himeno &args, gmpi_buf_t *buf)
 	ggas_syncthreads();
 	switch (args.way) {
 	case BENCH_GMPI_DAEMON:
-		return GMPI_Allreduce(buf, sums, sums + 1, 1, MPI_DOUBLE, MPI_SUM, args.comm);
 	case BENCH_GMPI_DIRECT:
-		return sum_by_messages(args, buf, sums);
+		return GMPI_Allreduce(buf, sums, sums + 1, 1, MPI_DOUBLE, MPI_SUM, args.comm);
 	default:
 		return ggas_allreduce(pointer<ggas_group>(args.group), ggas_form::block, ggas_order::relaxed, sums, sums + 1, 1,
 				      ggas_sum());

@@ -82,7 +82,6 @@ impl<'a> ByGmpi<'a> {
         // The same at both ends of each boundary, whichever process has them.
         let pieces =
             run.setup.share(vec![longest.div_ceil(PIECE).clamp(1, most)])?.into_iter().max().unwrap_or(1);
-        let nodes = u64::from(run.parts.nodes());
         let rank = |node: &Node| -> Result<Rank, BenchError> {
             let processor = run.setup.processor(node.id);
             let alloc = |bytes: u64| processor.alloc(bytes as usize).doing("allocating memory of a rank");
@@ -95,11 +94,11 @@ impl<'a> ByGmpi<'a> {
             let places: Vec<u64> = node.sides.iter().map(&mut place_of).collect();
             let place = alloc(8 * places.len().max(1) as u64)?;
             place.write_u64s(0, &places).doing("writing kernel memory")?;
-            let requests = 2 * nodes.max(node.sides.len() as u64) * u64::from(BENCH_GMPI_PIECES);
+            let requests = 2 * node.sides.len().max(1) as u64 * u64::from(BENCH_GMPI_PIECES);
             let host_sums = processor.alloc_host(16).doing("allocating memory of a rank")?;
             Ok(Rank {
                 messages: Arc::new(alloc(2 * message_bytes)?),
-                sums: Arc::new(alloc(8 * (2 + nodes))?),
+                sums: Arc::new(alloc(16)?),
                 host_sums: Arc::new(host_sums),
                 place,
                 places,

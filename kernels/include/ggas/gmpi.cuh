@@ -31,7 +31,8 @@
  *
  * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv, Sendrecv and the waits for them make
  * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block is in such a call.
- * Block i of a member talks to block i of the others, from memory that need not be attached. What MPI calls assertions holds there: no
+ * So do Barrier, and Allreduce of up to 256 bytes (impl/gmpi_direct_reduce.h). Block i of a member talks to block i of the others, from
+ * memory that need not be attached. What MPI calls assertions holds there: no
  * GMPI_ANY_SOURCE (GMPI_ERR_RANK), and receives come in the order of the sends: a message of another tag than the receive in its turn
  * fails that (GMPI_ERR_TAG). The status of a receive is kept until 32 later ones of the same sender were begun. All other calls are the
  * daemon's, but Probe, Iprobe and persistent requests, which are GMPI_ERR_CALL.
@@ -50,6 +51,7 @@
 #include "gmpi_layout.h"
 #include "vocab.h"
 
+#include "impl/gmpi_direct_reduce.h"
 #include "impl/gmpi_exchange.h"
 #include "impl/gmpi_many.h"
 #include "impl/gmpi_names.h"
@@ -221,7 +223,10 @@ GGAS_FN int GMPI_Get_count(const GMPI_Status *status, GMPI_Datatype type, int *c
 /* Collectives. In each communicator all members call them in the same order, by one block each. */
 GMPI_SCOPED GMPI_Barrier(gmpi_buf_t *buf, GMPI_Comm comm, GMPI_LINE)
 {
-	return ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_BARRIER, ggas_impl::gmpi_nothing(), comm);
+	using namespace ggas_impl;
+	if (gmpi_direct_of(buf, comm, 0))
+		return direct_reduce<Scope>(buf, nullptr, nullptr, 0, GMPI_BYTE, 0, line);
+	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_BARRIER, gmpi_nothing(), comm);
 }
 GMPI_SCOPED GMPI_Bcast(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int root, GMPI_Comm comm, GMPI_LINE)
 {
@@ -240,6 +245,8 @@ GMPI_SCOPED GMPI_Allreduce(gmpi_buf_t *buf, const void *from, void *to, int coun
 			   GMPI_Comm comm, GMPI_LINE)
 {
 	using namespace ggas_impl;
+	if (gmpi_direct_of(buf, comm, 0) && direct_reduces(count, type, op))
+		return direct_reduce<Scope>(buf, from, to, count, type, op, line);
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLREDUCE, gmpi_nothing(), gmpi_address(from),
 				      gmpi_address(to), gmpi_int(count), gmpi_int(type), gmpi_int(op), comm);
 }

@@ -104,6 +104,7 @@
 #define GMPI_DIRECT_PLACE	32	/* bytes that say where a message goes; a mailbox has GMPI_DIRECT_OPS behind its head */
 #define GMPI_DIRECT_PLACED	32768	/* bytes of the shortest message that is written to its place */
 #define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot */
+#define GMPI_DIRECT_BOARD	512	/* bytes of a board for collectives: two for each port and member behind the mailboxes */
 #define GMPI_DIRECT_SHORT	4096	/* bytes of the longest short message; half a slot if that is less */
 
 #define GMPI_ANY_SOURCE		-1
@@ -229,6 +230,8 @@ struct gmpi_direct {
 	uint32_t rank;
 	uint32_t size;
 	uint64_t gone;		/* uint32_t by rank: not 0 once the daemon knows that this member is dead */
+	uint64_t boards;	/* offset of the boards for collectives in each part */
+	uint64_t collectives;	/* uint64_t by port: collectives that are over */
 };
 
 #define GMPI_RANGES	32	/* most memories whose short messages kernels read */

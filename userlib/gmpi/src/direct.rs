@@ -30,8 +30,15 @@ impl Default for Direct {
 }
 
 impl Direct {
-    /// First byte of a part of the window behind the mailboxes; `None`: beyond all addresses.
+    /// First byte of a part of the window behind the mailboxes and the boards of collectives; `None`: beyond all addresses.
     pub fn end(&self, ports: u32, members: usize) -> Option<usize> {
+        let boards = 2 * layout::GMPI_DIRECT_BOARD as usize;
+        let boards = boards.checked_mul(ports as usize)?.checked_mul(members)?;
+        self.boards(ports, members)?.checked_add(boards)
+    }
+
+    /// First byte behind the mailboxes.
+    fn boards(&self, ports: u32, members: usize) -> Option<usize> {
         let head = layout::GMPI_DIRECT_HEAD as usize;
         let short = 2 * layout::GMPI_DIRECT_SHORT.min(self.slot_bytes / 2) as usize;
         let slots = (self.slot_bytes as usize + short + head).checked_mul(self.slots as usize)?;
@@ -68,6 +75,7 @@ pub(crate) struct Placed {
     channels: KernelMem,
     /// Members that are dead, by rank: the daemon marks them.
     pub gone: Arc<KernelMem>,
+    _collectives: KernelMem,
     /// Members.
     size: usize,
     _window: Arc<Window>,
@@ -85,6 +93,8 @@ impl Placed {
         let size = window.len();
         let channels = processor.alloc(size_of::<gmpi_channel>() * size * ports as usize)?;
         let gone = Arc::new(processor.alloc(4 * size)?);
+        let collectives = processor.alloc(8 * ports as usize)?;
+        let boards = direct.boards(ports, size).unwrap_or_default();
         let table = processor.alloc(size_of::<gmpi_direct>())?;
         let member = window.member(rank as usize).map_err(|error| GmpiError::Window(error.to_string()))?;
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -97,10 +107,12 @@ impl Placed {
             u64::from(direct.slots) | u64::from(direct.slot_bytes) << 32,
             u64::from(rank) | (size as u64) << 32,
             gone.address(),
+            boards as u64,
+            collectives.address(),
         ];
-        const { assert!(size_of::<gmpi_direct>() == 8 * 8) };
+        const { assert!(size_of::<gmpi_direct>() == 10 * 8) };
         table.write_u64s(0, &words)?;
-        Ok(Placed { comm, table, channels, gone, size, _window: window })
+        Ok(Placed { comm, table, channels, gone, _collectives: collectives, size, _window: window })
     }
 
     /// After kernels have ended: whether all that they began is over.
@@ -198,6 +210,11 @@ impl Gmpi {
         }
         let place = self.place(of)?;
         check(window, direct, (place.rank, place.size, self.ports))?;
+        // Of another communicator that had them: numbers begin anew. Before the split all are empty.
+        let end = direct.end(self.ports, window.len()).unwrap_or(direct.offset);
+        window
+            .zero(place.rank as usize, direct.offset, end - direct.offset)
+            .map_err(|error| GmpiError::Window(error.to_string()))?;
         let key = i32::try_from(place.rank).unwrap_or(i32::MAX);
         let gone = GmpiError::Failed { what: "a direct communicator", class: crate::Class::COMM };
         let comm = self.split(of, Some(0), key)?.ok_or(gone)?;
@@ -246,7 +263,7 @@ mod tests {
         let slot = 64 + 2 * 512 + 1024;
         assert_eq!(
             Direct { slots: 2, slot_bytes: 1024, offset: 64 }.end(3, 2),
-            Some(64 + 6 * (64 + 32 * 32 + 2 * slot))
+            Some(64 + 6 * (64 + 32 * 32 + 2 * slot) + 6 * 2 * 512)
         );
         assert_eq!(Direct { slots: 4096, slot_bytes: 16 << 20, offset: 0 }.end(u32::MAX, usize::MAX), None);
     }

@@ -75,6 +75,7 @@ pub const GMPI_DIRECT_HEAD: u32 = 64;
 pub const GMPI_DIRECT_PLACE: u32 = 32;
 pub const GMPI_DIRECT_PLACED: u32 = 32768;
 pub const GMPI_DIRECT_SLOT_LEAST: u32 = 1024;
+pub const GMPI_DIRECT_BOARD: u32 = 512;
 pub const GMPI_DIRECT_SHORT: u32 = 4096;
 pub const GMPI_ANY_SOURCE: i32 = -1;
 pub const GMPI_ANY_TAG: i32 = -1;
@@ -312,10 +313,12 @@ pub struct gmpi_direct {
     pub rank: u32,
     pub size: u32,
     pub gone: u64,
+    pub boards: u64,
+    pub collectives: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 64usize];
+    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 80usize];
     ["Alignment of gmpi_direct"][::core::mem::align_of::<gmpi_direct>() - 8usize];
     [
         "Offset of field: gmpi_direct::comm",
@@ -347,6 +350,12 @@ const _: () = {
     [
         "Offset of field: gmpi_direct::gone",
     ][::core::mem::offset_of!(gmpi_direct, gone) - 56usize];
+    [
+        "Offset of field: gmpi_direct::boards",
+    ][::core::mem::offset_of!(gmpi_direct, boards) - 64usize];
+    [
+        "Offset of field: gmpi_direct::collectives",
+    ][::core::mem::offset_of!(gmpi_direct, collectives) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

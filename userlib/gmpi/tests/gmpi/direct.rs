@@ -20,7 +20,7 @@ pub fn direct(world: &World, ports: u32, mailboxes: Direct) -> u64 {
 }
 
 /// The same, and its window with so many bytes of each part behind the mailboxes.
-fn direct_with(world: &World, ports: u32, direct: Direct, more: usize) -> (u64, Arc<Window>) {
+pub fn direct_with(world: &World, ports: u32, direct: Direct, more: usize) -> (u64, Arc<Window>) {
     let nodes: Vec<Node> = (0..world.ranks.len()).map(|rank| world.node(rank)).collect();
     let members: Vec<_> =
         nodes.iter().zip(&world.ranks).map(|(node, rank)| (node, &rank.processor)).collect();
@@ -32,7 +32,7 @@ fn direct_with(world: &World, ports: u32, direct: Direct, more: usize) -> (u64, 
 }
 
 /// Keeps the daemons of all ranks from doing anything while `work` runs.
-fn without_daemons<T>(world: &World, work: impl FnOnce() -> T) -> T {
+pub fn without_daemons<T>(world: &World, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let mut held = Vec::new();
         for rank in &world.ranks {

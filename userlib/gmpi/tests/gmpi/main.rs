@@ -3,6 +3,7 @@
 
 mod collectives;
 mod direct;
+mod direct_collectives;
 mod errors;
 mod limits;
 mod many;
