@@ -8,6 +8,8 @@ mod errors;
 mod limits;
 mod many;
 mod messages;
+mod programs;
+mod random;
 mod short;
 mod windows;
 mod world;

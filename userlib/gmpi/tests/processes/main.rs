@@ -4,6 +4,9 @@
 mod calls;
 mod deaths;
 mod libraries;
+mod programs;
+#[path = "../gmpi/random/mod.rs"]
+mod random;
 mod start;
 #[path = "../gmpi/world.rs"]
 mod world;
