@@ -28,8 +28,8 @@ struct shared_gpu_words {
 namespace shared_gpu
 {
 
-/* The codes of kernels/src/coll.h, which are not for other crates' kernels to include. */
-enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16 };
+/* The codes of kernels/src/coll.h, which are not for other crates' kernels to include, and behind them two of our own. */
+enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16, UINT32, UINT64 };
 enum : uint32_t { SUM, PROD, MIN, MAX, AND, OR, XOR };
 
 #ifdef GGAS_EXECUTOR
@@ -128,6 +128,10 @@ GGAS_FN void reduce(const shared_gpu_reduce &args)
 		return reduce<ggas_half>(args);
 	case BFLOAT16:
 		return reduce<ggas_bfloat16>(args);
+	case UINT32:
+		return reduce_whole<uint32_t>(args);
+	case UINT64:
+		return reduce_whole<uint64_t>(args);
 	}
 }
 

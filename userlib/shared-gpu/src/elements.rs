@@ -16,24 +16,36 @@ pub enum Element {
     Half,
     /// The upper half of a float, reduced in float and rounded once for each reduction.
     Bfloat16,
+    /// `uint32_t`.
+    Uint32,
+    /// `uint64_t`.
+    Uint64,
 }
 
 impl Element {
     /// All of them, by code.
-    pub const ALL: [Element; 6] =
-        [Element::Float, Element::Double, Element::Int32, Element::Int64, Element::Half, Element::Bfloat16];
+    pub const ALL: [Element; 8] = [
+        Element::Float,
+        Element::Double,
+        Element::Int32,
+        Element::Int64,
+        Element::Half,
+        Element::Bfloat16,
+        Element::Uint32,
+        Element::Uint64,
+    ];
 
     /// Bytes of one.
     pub fn size(self) -> usize {
         match self {
             Self::Half | Self::Bfloat16 => 2,
-            Self::Float | Self::Int32 => 4,
-            Self::Double | Self::Int64 => 8,
+            Self::Float | Self::Int32 | Self::Uint32 => 4,
+            Self::Double | Self::Int64 | Self::Uint64 => 8,
         }
     }
 
     pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Self::Int32 | Self::Int64)
+        matches!(self, Self::Int32 | Self::Int64 | Self::Uint32 | Self::Uint64)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ranks on several GPUs of a host: collectives inside each GPU, and between the GPUs (chapter 4).
 
 use std::fmt;
+use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
@@ -22,7 +23,7 @@ pub struct HierarchyConfig {
 /// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there.
 ///
 /// All ranks make the same calls in the same order. Vectors are reduced GPU by GPU: first those of its ranks, then the
-/// leaders'. Each run gives the same bits.
+/// leaders'. Each run gives the same bits. Ranks that are all on one GPU make the calls of [`SharedGpu`].
 pub struct Hierarchy {
     inside: SharedGpu,
     /// Of a leader.
@@ -74,6 +75,14 @@ impl Hierarchy {
         Ok(Hierarchy { inside, between, gpus, own, rank, processor: processor.clone(), scratch: None })
     }
 
+    /// Bounds each wait of the next calls for another rank; ranks may differ.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.inside.set_timeout(timeout);
+        if let Some(between) = &mut self.between {
+            between.set_timeout(timeout);
+        }
+    }
+
     /// Ranks of the job by GPU: in the order of their leaders, who are their first.
     pub fn gpus(&self) -> &[Vec<u32>] {
         &self.gpus
@@ -92,6 +101,9 @@ impl Hierarchy {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         output.check(count, element)?;
+        if self.gpus.len() == 1 {
+            return self.inside(|inside| inside.allreduce(input, output, count, element, op));
+        }
         self.inside(|inside| inside.reduce(0, input, output, count, element, op))?;
         self.between(|between| between.allreduce(output, output, count, element, op))?;
         self.inside(|inside| inside.broadcast(0, output, count, element))
@@ -111,6 +123,9 @@ impl Hierarchy {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         let (gpu, place) = self.place(root)?;
+        if self.gpus.len() == 1 {
+            return self.inside(|inside| inside.reduce(place, input, output, count, element, op));
+        }
         if self.rank as usize == root {
             output.check(count, element)?;
         }

@@ -214,6 +214,11 @@ impl SharedGpu {
         self.process.ranks
     }
 
+    /// Bounds each wait of the next calls for another rank; ranks may differ.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.process.timeout = timeout;
+    }
+
     /// The algorithm for vectors of so many bytes, of a call whose root, if it has one, is rank 0: what the configuration forces;
     /// else that of its table, if it has one for these ranks and MPS as it is; else what was measured on an H200, with MPS and
     /// without: short vectors through host memory; longer ones by GSB, which the text found never slower than BTB on one GPU
