@@ -142,6 +142,52 @@ static void reduces(struct job job)
 	OK(gaspi_segment_delete(30));
 }
 
+/* Vectors of any length, by whatever the GPUs reach; of the group of all, and of one of its own, and codes. */
+static void reduces_long(struct job job)
+{
+	const gaspi_size_t count = 50000;
+	long *values = (long *)malloc(count * sizeof(long));
+	gaspi_group_t groups[2] = { GASPI_GROUP_ALL, 0 };
+	gaspi_pointer_t pointer;
+	gaspi_rank_t rank;
+	gaspi_size_t i;
+	int one;
+
+	CHECK(values);
+	OK(gaspi_group_create(&groups[1]));
+	for (rank = 0; rank < job.ranks; rank++)
+		OK(gaspi_group_add(groups[1], rank));
+	OK(gaspi_group_commit(groups[1], MINUTE));
+	OK(gaspi_segment_create(31, count * sizeof(long), GASPI_GROUP_ALL, MINUTE, GASPI_MEM_GPU));
+	OK(gaspi_segment_ptr(31, &pointer));
+	OK(gaspi_segment_bind(30, values, count * sizeof(long), 0));
+	OK(gaspi_segment_register(30, job.me, MINUTE));
+	for (one = 0; one < 2; one++) {
+		gaspi_size_t number = one ? 600 : count;
+
+		for (i = 0; i < count; i++)
+			values[i] = job.me + (long)i;
+		OK(gaspi_write(30, 0, job.me, 31, 0, count * sizeof(long), 0, MINUTE));
+		OK(gaspi_notify(31, job.me, 1, 1, 0, MINUTE));
+		OK(gaspi_wait(0, MINUTE));
+		CHECK(notified(31, 1) == 1);
+		OK(gaspi_gpu_allreduce(pointer, pointer, number, GASPI_OP_SUM, GASPI_TYPE_LONG, groups[one], MINUTE));
+		OK(gaspi_read(30, 0, job.me, 31, 0, count * sizeof(long), 0, MINUTE));
+		OK(gaspi_wait(0, MINUTE));
+		for (i = 0; i < number; i++)
+			CHECK(values[i] == job.ranks * (job.ranks - 1) / 2 + (long)i * job.ranks);
+		for (; i < count; i++)
+			CHECK(values[i] == job.me + (long)i);
+	}
+	GIVES(GASPI_ERR_NULLPTR, gaspi_gpu_allreduce(NULL, pointer, 1, GASPI_OP_SUM, GASPI_TYPE_LONG, GASPI_GROUP_ALL, MINUTE));
+	GIVES(GASPI_ERR_INV_GROUP, gaspi_gpu_allreduce(pointer, pointer, 1, GASPI_OP_SUM, GASPI_TYPE_LONG, 99, MINUTE));
+	GIVES(GASPI_ERROR, gaspi_gpu_allreduce(pointer, pointer, 1, (gaspi_operation_t)9, GASPI_TYPE_LONG, GASPI_GROUP_ALL, MINUTE));
+	GIVES(GASPI_TIMEOUT, gaspi_gpu_allreduce(pointer, pointer, 1, GASPI_OP_SUM, GASPI_TYPE_LONG, GASPI_GROUP_ALL, GASPI_TEST));
+	OK(gaspi_segment_delete(30));
+	OK(gaspi_segment_delete(31));
+	free(values);
+}
+
 int main(void)
 {
 	unsigned char *memory, *other;
@@ -157,6 +203,7 @@ int main(void)
 	start();
 	writes(job, memory, other);
 	reduces(job);
+	reduces_long(job);
 	GIVES(GASPI_ERR_INV_NUM, gaspi_gpu_context(33, &context, MINUTE));
 	OK(gaspi_gpu_context(4, &context, MINUTE));
 	CHECK(context);

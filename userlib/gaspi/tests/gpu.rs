@@ -414,3 +414,113 @@ fn kernels_are_refused_what_there_is_not() {
         gaspi.segment_delete(1).unwrap();
     });
 }
+
+/// Sums, minima and maxima of every type, in place and not, of the group of all and of one of its own.
+fn long_vectors(gaspi: &Gaspi) {
+    init(gaspi, GpuWay::Auto);
+    let (me, ranks) = (u64::from(gaspi.rank()), u64::from(gaspi.ranks()));
+    const COUNT: usize = 300_001;
+    gaspi.segment_create_on(0, 16 * COUNT as u64 + 16, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+    let at = gaspi.segment_ptr(0).unwrap();
+    let pairs = gaspi.group_create().unwrap();
+    (0..gaspi.ranks()).for_each(|rank| gaspi.group_add(pairs, rank).unwrap());
+    gaspi.group_commit(pairs, BLOCK).unwrap();
+    let value = |rank: u64, i: usize| (rank + 1) * (i as u64 % 1000 + 1);
+    let reduce = |group, count: usize, operation, datatype: Datatype, bytes: &dyn Fn(i64) -> Vec<u8>| {
+        let size = datatype.size();
+        let folded = |i: usize| match operation {
+            Operation::Sum => (0..ranks).map(|rank| value(rank, i)).sum(),
+            Operation::Min => value(0, i),
+            Operation::Max => value(ranks - 1, i),
+        };
+        // Behind one element, so that addresses are no multiples of 8; its result there, or in place.
+        for place in [16 + 8 * COUNT as u64, size as u64] {
+            let own: Vec<u8> = (0..count).flat_map(|i| bytes(value(me, i) as i64)).collect();
+            gaspi.store(0, size as u64, &own).unwrap();
+            // SAFETY: within the segment, and nobody else uses it.
+            let done = unsafe {
+                let to = at.add(place as usize);
+                gaspi.gpu_allreduce(group, at.add(size), to, count, operation, datatype, BLOCK)
+            };
+            assert_eq!(done, Ok(()));
+            let mut got = vec![0; count * size];
+            gaspi.load(0, place, &mut got).unwrap();
+            let all: Vec<u8> = (0..count).flat_map(|i| bytes(folded(i) as i64)).collect();
+            assert!(got == all, "{group}: {count} of {datatype:?}, {operation:?}");
+        }
+    };
+    for operation in [Operation::Sum, Operation::Min, Operation::Max] {
+        for (group, count) in [(GROUP_ALL, COUNT), (GROUP_ALL, 1), (pairs, 1000)] {
+            reduce(group, count, operation, Datatype::Int, &|value| (value as i32).to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Uint, &|value| (value as u32).to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Float, &|value| (value as f32).to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Double, &|value| (value as f64).to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Long, &|value| value.to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Ulong, &|value| value.to_ne_bytes().into());
+        }
+    }
+    // The largest of numbers without sign is none below zero.
+    let own: u32 = if me == 0 { u32::MAX } else { 1 };
+    gaspi.store(0, 0, &own.to_ne_bytes()).unwrap();
+    // SAFETY: as above.
+    unsafe { gaspi.gpu_allreduce(GROUP_ALL, at, at, 1, Operation::Max, Datatype::Uint, BLOCK) }.unwrap();
+    let mut got = [0; 4];
+    gaspi.load(0, 0, &mut got).unwrap();
+    assert_eq!(u32::from_ne_bytes(got), u32::MAX);
+    refused_and_unlike(gaspi, at);
+}
+
+/// What is wrong is told before anything is done; members that differ are told, and the next call sets all up again.
+fn refused_and_unlike(gaspi: &Gaspi, at: *mut u8) {
+    let reduce = |group, from: *const u8, count, timeout| {
+        // SAFETY: refused before, or within the segment.
+        unsafe { gaspi.gpu_allreduce(group, from, at, count, Operation::Sum, Datatype::Int, timeout) }
+    };
+    assert_eq!(reduce(77, at, 1, BLOCK), Err(GaspiError::Group));
+    assert_eq!(reduce(GROUP_ALL, std::ptr::null(), 1, BLOCK), Err(GaspiError::Null));
+    assert_eq!(reduce(GROUP_ALL, at.wrapping_add(2), 1, BLOCK), Err(GaspiError::Size));
+    assert_eq!(reduce(GROUP_ALL, at, usize::MAX, BLOCK), Err(GaspiError::Number));
+    assert_eq!(reduce(GROUP_ALL, at, 1, Timeout::Test), Err(GaspiError::Timeout));
+    assert_eq!(reduce(GROUP_ALL, at, 0, BLOCK), Ok(()));
+    gaspi.store(0, 0, &1_i32.to_ne_bytes().repeat(64)).unwrap();
+    let count = if gaspi.rank() == 1 { 63 } else { 64 };
+    assert_eq!(reduce(GROUP_ALL, at, count, BLOCK), Err(GaspiError::Unlike));
+    gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    assert_eq!(reduce(GROUP_ALL, at, 64, BLOCK), Ok(()));
+    let mut got = [0; 256];
+    gaspi.load(0, 0, &mut got).unwrap();
+    assert!(got == *i32::from(gaspi.ranks()).to_ne_bytes().repeat(64), "new ones work");
+}
+
+#[test]
+fn vectors_in_gpu_memory_are_reduced() {
+    job("vectors_in_gpu_memory_are_reduced", 4, long_vectors);
+}
+
+#[test]
+fn a_death_ends_reductions_in_gpu_memory() {
+    let ends = jobs::ends("a_death_ends_reductions_in_gpu_memory", 3, |gaspi| {
+        init(gaspi, GpuWay::Auto);
+        let mut numbers = vec![1_i32; 100_000];
+        let at = numbers.as_mut_ptr().cast();
+        let reduce = || {
+            // SAFETY: the executor stands in for a GPU, or the call says that this is none of its memory.
+            unsafe { gaspi.gpu_allreduce(GROUP_ALL, at, at, 100_000, Operation::Max, Datatype::Int, BLOCK) }
+        };
+        if ggas_gpu::probe().is_ok() {
+            assert_eq!(reduce(), Err(GaspiError::Failed));
+            return;
+        }
+        assert_eq!(reduce(), Ok(()));
+        if gaspi.rank() == 2 {
+            std::process::abort();
+        }
+        assert_eq!(reduce(), Err(GaspiError::Dead));
+        assert_eq!(reduce(), Err(GaspiError::Dead), "nor can it be set up again");
+        assert!(numbers.iter().all(|number| *number == 1));
+    });
+    for (rank, status) in ends.into_iter().enumerate() {
+        let died = rank == 2 && ggas_gpu::probe().is_err();
+        assert_eq!(status.success(), !died, "rank {rank}: {status}");
+    }
+}

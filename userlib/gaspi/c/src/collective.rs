@@ -12,15 +12,14 @@ pub type Reduce = Option<
     extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void, c_uint, c_ulong, c_ulong) -> c_int,
 >;
 
-const OPERATIONS: [Operation; 3] = [Operation::Min, Operation::Max, Operation::Sum];
-const DATATYPES: [Datatype; 6] =
+pub(crate) const OPERATIONS: [Operation; 3] = [Operation::Min, Operation::Max, Operation::Sum];
+pub(crate) const DATATYPES: [Datatype; 6] =
     [Datatype::Int, Datatype::Uint, Datatype::Float, Datatype::Double, Datatype::Long, Datatype::Ulong];
 
-/// An argument of `gaspi_allreduce` that is a number of a list.
-fn one_of<T: Copy>(all: &[T], name: &str, number: c_uint) -> Result<T, GaspiError> {
+/// An argument of a call that is a number of a list.
+pub(crate) fn of_list<T: Copy>(call: &str, all: &[T], name: &str, number: c_uint) -> Result<T, GaspiError> {
     let last = all.len() - 1;
-    let refused =
-        || refuse(GaspiError::Argument, format!("gaspi_allreduce: {name} {number}: use 0 to {last}"));
+    let refused = || refuse(GaspiError::Argument, format!("{call}: {name} {number}: use 0 to {last}"));
     all.get(number as usize).copied().ok_or_else(refused)
 }
 
@@ -111,8 +110,8 @@ export! {
         if count > here.config().allreduce_elem_max {
             return Err(GaspiError::Number);
         }
-        let operation = one_of(&OPERATIONS, "operation", operation)?;
-        let datatype = one_of(&DATATYPES, "datatype", datatype)?;
+        let operation = of_list("gaspi_allreduce", &OPERATIONS, "operation", operation)?;
+        let datatype = of_list("gaspi_allreduce", &DATATYPES, "datatype", datatype)?;
         let own = fetch(&here, send, count as usize * datatype.size())?;
         let all = here.allreduce(group, &own, operation, datatype, Timeout::from_millis(timeout))?;
         // SAFETY: the interface's contract: there is room for as many.

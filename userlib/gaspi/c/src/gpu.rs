@@ -7,6 +7,7 @@ use ggas_gaspi::{
     Gaspi, GaspiError, GpuConfig, GpuContext, GpuCopies, GpuWay, Notice, Part, Policy, Timeout,
 };
 
+use crate::collective::{DATATYPES, OPERATIONS, of_list};
 use crate::ffi::{check, export, put, refuse};
 use crate::process::{Here, here};
 
@@ -244,5 +245,22 @@ export! {
         here()?;
         let context = state().context.clone().ok_or(GaspiError::Null)?;
         context.check().map_err(|error| refuse(GaspiError::Failed, error))
+    }
+
+    /// Combines vectors in GPU memory.
+    fn pgaspi_gpu_allreduce / gaspi_gpu_allreduce(
+        send: *mut c_void, receive: *mut c_void, number: c_ulong, operation: c_uint, datatype: c_uint, group: u8,
+        timeout: c_ulong
+    ) {
+        let here = with_gpus("gaspi_gpu_allreduce")?;
+        here.group_ranks(group)?;
+        check(send)?;
+        check(receive)?;
+        let call = "gaspi_gpu_allreduce";
+        let operation = of_list(call, &OPERATIONS, "operation", operation)?;
+        let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
+        let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
+        // SAFETY: the interface's contract: so many elements are at both.
+        unsafe { here.gpu_allreduce(group, send.cast(), receive.cast(), count, operation, datatype, timeout) }
     }
 }

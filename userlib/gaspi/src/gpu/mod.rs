@@ -7,6 +7,7 @@ mod direct;
 mod locality;
 mod memory;
 mod near;
+mod reduce;
 mod staged;
 mod standby;
 
@@ -27,6 +28,7 @@ pub(crate) use memory::{Memory, Told};
 pub(crate) use near::{Near, Nears};
 
 use direct::Lanes;
+use reduce::Sums;
 use staged::Staging;
 
 /// What a process has of GPUs.
@@ -47,6 +49,7 @@ struct Begun {
     table: KernelMem,
     lanes: Mutex<Lanes>,
     staging: Mutex<Option<Staging>>,
+    sums: Mutex<Sums>,
     /// By rank: requests went through the card since it was last seen that they have arrived.
     card_used: Vec<AtomicBool>,
 }
@@ -99,6 +102,7 @@ impl Begun {
             table,
             lanes: Mutex::default(),
             staging: Mutex::default(),
+            sums: Mutex::default(),
             card_used: (0..ranks).map(|_| AtomicBool::new(true)).collect(),
         })
     }
