@@ -15,16 +15,18 @@
  *
  * Who calls. All threads of a block together, with the same arguments, and the call happens once. Template arguments say
  * otherwise: GMPI_Wait<ggas_scope::warp>: one warp of the block; <ggas_scope::thread>: one thread. One scope at a time in a
- * block. Each block has a port of its own, and is to the others what a thread is in MPI_THREAD_MULTIPLE; a block without
+ * block. A call without one by some threads of a block waits for the others: such a kernel may never end on a GPU, and on the executor its launch fails
+ * and says where. Each block has a port of its own, and is to the others what a thread is in MPI_THREAD_MULTIPLE; a block without
  * a port gets GMPI_ERR_PORT. With one context for the grid, as in the paper, block 0's calls count and the others' return
  * at once: let them meet behind it (blocks.cuh).
  *
  * Memory. Buffers lie in memory that the host has attached. Requests and statuses lie in memory that all callers see; flags,
  * ranks and counts may be a variable of each thread.
  *
- * Waiting. Isend, Irecv, Ibarrier and its like, Start and the ones that make persistent requests return once the call is on its way; all others
- * wait for their answer. An error of one that did not wait is told by the wait for its request, else by
- * GMPI_Synchronize, which waits until all that this block asked for was answered. It does not wait for messages.
+ * Waiting. Isend, Irecv, Ibarrier and its like, Start and the ones that make persistent requests, Put and Get return once the call is on
+ * its way; all others wait for their answer. An error of one that did not wait is told by the wait for its request, of a put or get by the
+ * next flush or fence of the window, else by GMPI_Synchronize, which waits until all that this block asked for was answered. It does not wait
+ * for messages.
  *
  * Two requests in one place. A request that is started where the handle of an unfinished one lies does not lose that one: waiting for
  * the later completes both (Fig. 6 of the paper has such code).
@@ -306,7 +308,8 @@ GMPI_SCOPED GMPI_Ialltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Da
 				      gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
 }
 
-/* Windows, which the host made. A put's source and a get's data are free or there after a flush or fence; displacements are bytes. */
+/* Windows, which the host made. A put's source and a get's data are free or there after a flush or fence; displacements are bytes. A put or get
+ * that was refused is told by this block's next flush or fence of that window, which does its work all the same. */
 GMPI_SCOPED GMPI_Put(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int rank, GMPI_Aint displacement,
 		     int to_count, GMPI_Datatype to_type, GMPI_Win win, GMPI_LINE)
 {

@@ -33,6 +33,46 @@ struct Port {
     rings: Rings,
     /// The call that is not over.
     waiting: Option<(Waiting, Instant)>,
+    /// Windows of which a put or get failed, and how the first one did, until a flush or fence tells.
+    failed: Vec<(u64, Class)>,
+    /// What the call that is made now tells so.
+    tells: Option<Class>,
+}
+
+/// Most windows whose failures a port keeps: kernels may name any number.
+const FAILED: usize = 64;
+
+impl Port {
+    fn answer(&mut self, mut words: Vec<u64>) -> Result<(), GmpiError> {
+        let errors = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
+        if let Some(class) = self.tells.take()
+            && words[0] & errors == 0
+        {
+            words[0] |= u64::from(class.0);
+        }
+        self.rings.answer(&words)
+    }
+
+    /// Keeps what a call that nobody waits for said. A flush or fence takes what was kept of its window.
+    fn note(&mut self, call: &Attribute, outcome: &Outcome) {
+        let (function, of) = (call.function(), call.elements);
+        let errors = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
+        match (function, outcome) {
+            (layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET, Outcome::Answer(words))
+                if words[0] & errors != 0 =>
+            {
+                let win = of[8];
+                if self.failed.len() < FAILED && self.failed.iter().all(|(other, _)| *other != win) {
+                    self.failed.push((win, Class((words[0] & errors) as u32)));
+                }
+            }
+            (layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE, _) => {
+                let found = self.failed.iter().position(|(win, _)| *win == of[2]);
+                self.tells = found.map(|found| self.failed.swap_remove(found).1);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What a call waits for.
@@ -103,7 +143,10 @@ fn done() -> Outcome {
 
 impl Daemon {
     pub fn new(carrier: Box<dyn Carrier>, rings: Vec<Rings>, config: Config, busy: Arc<Busy>) -> Daemon {
-        let ports = rings.into_iter().map(|rings| Port { rings, waiting: None }).collect();
+        let ports = rings
+            .into_iter()
+            .map(|rings| Port { rings, waiting: None, failed: Vec::new(), tells: None })
+            .collect();
         let (comms, wins, clock) = (Handles::of([0, 1]), Handles::of([]), config.clock.clone());
         let (attached, requests) = (Attached::default(), Requests::default());
         let (marks, losses) = (None, 0);
@@ -124,7 +167,7 @@ impl Daemon {
     fn serve(&mut self, port: usize) -> Result<bool, GmpiError> {
         if let Some((waiting, deadline)) = self.ports[port].waiting.take() {
             match self.go_on(port, waiting, deadline) {
-                Outcome::Answer(words) => self.ports[port].rings.answer(&words)?,
+                Outcome::Answer(words) => self.ports[port].answer(words)?,
                 Outcome::Waits(waiting) => {
                     self.ports[port].waiting = Some((waiting, deadline));
                     return Ok(false);
@@ -134,7 +177,7 @@ impl Daemon {
         }
         let Some(call) = self.ports[port].rings.poll()? else { return Ok(false) };
         match self.make(port, &call) {
-            Outcome::Answer(words) => self.ports[port].rings.answer(&words)?,
+            Outcome::Answer(words) => self.ports[port].answer(words)?,
             Outcome::Waits(waiting) => {
                 let deadline = self.clock.deadline(self.config.timeout);
                 self.ports[port].waiting = Some((waiting, deadline));
@@ -148,6 +191,7 @@ impl Daemon {
         self.busy.begin(port, call.function());
         let outcome = self.call(port, call).into();
         self.busy.end();
+        self.ports[port].note(call, &outcome);
         outcome
     }
 
@@ -372,7 +416,9 @@ impl Daemon {
                     }
                     _ => {}
                 }
-                Err(Class::NO_MEM)
+                let refused = Outcome::from(Err(Class::NO_MEM));
+                self.ports[port].note(&call, &refused);
+                return refused;
             }
             Waiting::Room(call) => Ok(self.make(port, &call)),
         };

@@ -69,3 +69,27 @@ fn what_leaves_a_window_is_refused() {
     let freed = world.run(vec![Script::default().call(GMPI_CALL_WIN_FLUSH, &[1, win]), Script::default()]);
     assert_eq!(freed[0].errors(0), [GMPI_ERR_WIN]);
 }
+
+#[test]
+fn a_flush_or_fence_tells_of_puts_and_gets_that_failed() {
+    let world = World::new(2, &config());
+    let wins = world.all(|gmpi, rank| gmpi.window(Comm::WORLD, &world.ranks[rank].memory).expect("all came"));
+    let (at, win) = (world.ranks[0].at(0), wins[0].0);
+    let beyond = [at, 2, LONG, 1, BYTES as u64 - 15, 2, LONG, win];
+    let first = Script::default()
+        .call(GMPI_CALL_PUT, &beyond)
+        .call(GMPI_CALL_PUT, &[at, 2, LONG, 2, 0, 2, LONG, win])
+        .call(GMPI_CALL_WIN_FLUSH, &[1, win])
+        .call(GMPI_CALL_WIN_FLUSH, &[1, win])
+        .call(GMPI_CALL_GET, &beyond)
+        .call(GMPI_CALL_WIN_FENCE, &[0, win])
+        .call(GMPI_CALL_WIN_FENCE, &[0, win]);
+    // The other member's fences go on.
+    let second = Script::default()
+        .call(GMPI_CALL_WIN_FENCE, &[0, wins[1].0])
+        .call(GMPI_CALL_WIN_FENCE, &[0, wins[1].0]);
+    let results = world.run(vec![first, second]);
+    let errors = results[0].errors(0);
+    assert_eq!([errors[2], errors[3], errors[5], errors[6]], [GMPI_ERR_DISP, 0, GMPI_ERR_DISP, 0]);
+    assert_eq!(results[1].errors(0), [0, 0]);
+}
