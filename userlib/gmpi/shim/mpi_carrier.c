@@ -15,8 +15,13 @@
 
 static MPI_Comm *comms;
 static MPI_Comm plain;
+static MPI_Comm alone;
 static int comm_count;
-static MPI_Win *wins;
+/* `window` is MPI_WIN_NULL where the process is its only member: Open MPI 4.1 has no windows of one member (MPI_ERR_WIN). */
+static struct win {
+	MPI_Win window;
+	char *base;
+} *wins;
 static int win_count;
 static MPI_Request *requests;
 static uint64_t request_room;
@@ -124,7 +129,10 @@ int gmpi_shim_open(char *why, size_t room)
 	MPI_Initialized(&initialized);
 	MPI_Finalized(&finalized);
 	if (finalized) {
-		snprintf(why, room, "MPI has been finalized in this process: open GMPI before");
+		snprintf(why, room,
+			 "MPI has been finalized in this process and cannot be initialized again, which is a rule of MPI. GMPI finalizes "
+			 "what it initialized when it is closed: open it once, or have the program call MPI_Init_thread with "
+			 "MPI_THREAD_MULTIPLE before the first time and MPI_Finalize behind the last");
 		return GMPI_ERR_OTHER;
 	}
 	if (!initialized) {
@@ -143,6 +151,8 @@ int gmpi_shim_open(char *why, size_t room)
 			return GMPI_ERR_OTHER;
 		}
 	}
+	/* The program may have opened it before: numbers begin anew, and what was not freed lives on unused. */
+	comm_count = win_count = 0;
 	if (MPI_Comm_dup(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
@@ -154,7 +164,12 @@ int gmpi_shim_open(char *why, size_t room)
 	if (MPI_Comm_dup(MPI_COMM_SELF, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-	return keep_comm(world, &number);
+	if (keep_comm(world, &number))
+		return GMPI_ERR_INTERN;
+	if (MPI_Comm_dup(MPI_COMM_SELF, &alone) != MPI_SUCCESS)
+		return GMPI_ERR_OTHER;
+	MPI_Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+	return GMPI_SUCCESS;
 }
 
 void gmpi_shim_name(char *name, size_t room)
@@ -192,6 +207,17 @@ int gmpi_shim_place(int comm, int32_t *rank, int32_t *size)
 	return GMPI_SUCCESS;
 }
 
+/* A put or get of a process to itself, over at once: a message, as the library may have to copy GPU memory. Its request is a send to nobody. */
+static int start_alone(const struct gmpi_shim_call *call, MPI_Request *request)
+{
+	char *part = wins[call->comm].base + call->displacement;
+	int puts = call->kind == GMPI_SHIM_PUT;
+	int error = MPI_Sendrecv(puts ? call->from : part, call->count, MPI_BYTE, 0, 0, puts ? part : call->to, call->count, MPI_BYTE, 0, 0,
+				 alone, MPI_STATUS_IGNORE);
+
+	return error != MPI_SUCCESS ? error : MPI_Isend(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, alone, request);
+}
+
 static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 {
 	const void *from = call->from ? call->from : MPI_IN_PLACE;
@@ -201,6 +227,8 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 	int any = call->tag == GMPI_ANY_TAG ? MPI_ANY_TAG : call->tag;
 	int count = call->count;
 
+	if (one_sided && wins[call->comm].window == MPI_WIN_NULL)
+		return start_alone(call, request);
 	switch (call->kind) {
 	case GMPI_SHIM_SEND:
 		return MPI_Isend(call->from, count, type, call->rank, call->tag, comm, request);
@@ -221,10 +249,10 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 		return MPI_Ialltoall(from, count, type, call->to, count, type, comm, request);
 	case GMPI_SHIM_PUT:
 		return MPI_Rput(call->from, count, MPI_BYTE, call->rank, (MPI_Aint)call->displacement, count, MPI_BYTE,
-				wins[call->comm], request);
+				wins[call->comm].window, request);
 	case GMPI_SHIM_GET:
 		return MPI_Rget(call->to, count, MPI_BYTE, call->rank, (MPI_Aint)call->displacement, count, MPI_BYTE,
-				wins[call->comm], request);
+				wins[call->comm].window, request);
 	default:
 		return MPI_ERR_ARG;
 	}
@@ -324,19 +352,27 @@ void gmpi_shim_free(int comm)
 
 int gmpi_shim_window(int comm, void *base, uint64_t bytes, int32_t *number)
 {
-	MPI_Win *more = realloc(wins, (win_count + 1) * sizeof(*wins));
-	int error;
+	struct win *more = realloc(wins, (win_count + 1) * sizeof(*wins));
+	struct win *win;
+	int error, members;
 
 	if (!more)
 		return GMPI_ERR_INTERN;
 	wins = more;
-	error = MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, comms[comm], &wins[win_count]);
+	win = &wins[win_count];
+	*win = (struct win){ .window = MPI_WIN_NULL, .base = base };
+	error = MPI_Comm_size(comms[comm], &members);
+	if (error == MPI_SUCCESS && members > 1) {
+		error = MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, comms[comm], &win->window);
+		if (error == MPI_SUCCESS) {
+			MPI_Win_set_errhandler(win->window, MPI_ERRORS_RETURN);
+			error = MPI_Win_lock_all(0, win->window);
+		}
+	}
 	if (error != MPI_SUCCESS)
 		return class_of(error);
-	MPI_Win_set_errhandler(wins[win_count], MPI_ERRORS_RETURN);
-	error = MPI_Win_lock_all(0, wins[win_count]);
 	*number = win_count++;
-	return class_of(error);
+	return GMPI_SUCCESS;
 }
 
 /* Gives everyone 8 bytes; waits. */
@@ -347,10 +383,14 @@ int gmpi_shim_gather(int comm, uint64_t own, uint64_t *all)
 
 int gmpi_shim_flush(int win, int rank)
 {
-	int error = rank < 0 ? MPI_Win_flush_all(wins[win]) : MPI_Win_flush(rank, wins[win]);
+	MPI_Win window = wins[win].window;
+	int error;
 
+	if (window == MPI_WIN_NULL)
+		return GMPI_SUCCESS;
+	error = rank < 0 ? MPI_Win_flush_all(window) : MPI_Win_flush(rank, window);
 	if (error == MPI_SUCCESS)
-		error = MPI_Win_sync(wins[win]);
+		error = MPI_Win_sync(window);
 	return class_of(error);
 }
 
@@ -359,10 +399,20 @@ int gmpi_shim_close(void)
 	int error = MPI_SUCCESS;
 
 	for (int i = 0; i < win_count && error == MPI_SUCCESS; i++) {
-		error = MPI_Win_unlock_all(wins[i]);
+		if (wins[i].window == MPI_WIN_NULL)
+			continue;
+		error = MPI_Win_unlock_all(wins[i].window);
 		if (error == MPI_SUCCESS)
-			error = MPI_Win_free(&wins[i]);
+			error = MPI_Win_free(&wins[i].window);
 	}
+	win_count = 0;
+	/* A program with an MPI of its own goes on, and may open it again and again. */
+	for (int i = 0; i < 2 && error == MPI_SUCCESS; i++)
+		error = MPI_Comm_free(&comms[i]);
+	if (error == MPI_SUCCESS)
+		error = MPI_Comm_free(&plain);
+	if (error == MPI_SUCCESS)
+		error = MPI_Comm_free(&alone);
 	if (error == MPI_SUCCESS && initialized_here)
 		error = MPI_Finalize();
 	return class_of(error);

@@ -89,7 +89,8 @@ impl Gmpi {
     }
 
     /// Over the MPI library whose `mpirun` or `srun` started this process. Collective. The daemon's thread initializes MPI unless the program has, and
-    /// finalizes what it initialized when it is [closed](Self::close).
+    /// finalizes what it initialized when it is [closed](Self::close): MPI can be initialized once in a process, so a program that opens GMPI
+    /// again initializes MPI itself, with `MPI_THREAD_MULTIPLE`.
     ///
     /// # Errors
     /// As of [`open`](Self::open); [`GmpiError::Mpi`] says what is missing.

@@ -69,7 +69,10 @@ int gmpi_config_init(gmpi_config_t *config);
  * cannot be used.
  */
 int gmpi_join(const gmpi_config_t *config, gmpi_t **gmpi);
-/* Ends, with all processes, when kernels have ended; *gmpi is null then, also where it fails. Tells what gmpi_check would tell. */
+/*
+ * Ends, with all processes, when kernels have ended; *gmpi is null then, also where it fails. Tells what gmpi_check would tell. A program may
+ * join again; with an MPI library only where it has initialized MPI itself, as what GMPI initialized is finalized here.
+ */
 int gmpi_close(gmpi_t **gmpi);
 
 /* For kernels; null: no such gmpi. Valid until it is closed. */

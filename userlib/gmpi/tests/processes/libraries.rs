@@ -11,10 +11,11 @@ use ggas_clock::{Backoff, Clock, Manual};
 use ggas_gmpi::carrier::mpi::Mpi;
 use ggas_gmpi::layout::*;
 use ggas_gmpi::{Comm, Config, Gmpi, GmpiError, Joined, Placement, Staging};
+use ggas_selftest::args::SELFTEST_GMPI_FILL;
 
 use crate::calls::everything;
 use crate::start::{Here, again, by_mpi, libraries, part, two_by};
-use crate::world::{LONG, SOON, Script, WORLD, config};
+use crate::world::{BYTES, LONG, SOON, Script, WORLD, config};
 
 #[test]
 fn everything_by_mpi_libraries() {
@@ -56,18 +57,88 @@ fn library_of(mpicc: &str) -> Option<CString> {
     Some(CString::new(library.into_os_string().into_vec()).expect("a path"))
 }
 
-/// Initializes MPI as a program of one thread does; false: it is not known where the library is.
-fn initialize() -> bool {
+/// Initializes MPI as a program of one thread does, or of several; false: it is not known where the library is.
+fn initialize(threads: bool) -> bool {
+    // Of mpi.h, MPI_THREAD_MULTIPLE in Open MPI and MPICH.
+    const MULTIPLE: i32 = 3;
     let mpicc = std::env::var("GGAS_GMPI_MPICC").expect("the test sets it");
     let Some(library) = library_of(&mpicc) else { return false };
-    // SAFETY: loading runs the library's initialization; the function takes two pointers that may be null.
+    // SAFETY: loading runs the library's initialization; the functions take two pointers that may be null, and where to write a number.
     unsafe {
         let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
         assert!(!library.is_null(), "it was found");
+        if threads {
+            let init = libc::dlsym(library, c"MPI_Init_thread".as_ptr());
+            let init: unsafe extern "C" fn(*mut i32, *mut u8, i32, *mut i32) -> i32 =
+                std::mem::transmute(init);
+            let mut provided = 0;
+            return init(std::ptr::null_mut(), std::ptr::null_mut(), MULTIPLE, &mut provided) == 0
+                && provided == MULTIPLE;
+        }
         let init = libc::dlsym(library, c"MPI_Init".as_ptr());
         let init: unsafe extern "C" fn(*mut i32, *mut u8) -> i32 = std::mem::transmute(init);
         init(std::ptr::null_mut(), std::ptr::null_mut()) == 0
     }
+}
+
+/// Ends what [`initialize`] began: the launcher waits for it.
+fn finalize() {
+    // SAFETY: the function takes nothing, and MPI is initialized.
+    unsafe {
+        let finalize = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Finalize".as_ptr());
+        let finalize: unsafe extern "C" fn() -> i32 = std::mem::transmute(finalize);
+        assert_eq!(finalize(), 0);
+    }
+}
+
+/// What a process that opens GMPI does at least, with a window of all and one of its own.
+fn windows() {
+    let Joined { gmpi, processor, .. } = Gmpi::join(&config()).expect("all came");
+    let here = Here::with(gmpi, processor);
+    let rank = here.gmpi.rank();
+    let alone = here.gmpi.split(Comm::WORLD, Some(rank), 0).expect("all came").expect("in it");
+    for (comm, next) in [(Comm::WORLD, 1 - u64::from(rank)), (alone, 0)] {
+        let win = here.gmpi.window(comm, &here.memory).expect("all came").0;
+        let (at, half) = (here.at(0), BYTES as u64 / 2);
+        let script = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[at, 2000, 7])
+            .call(GMPI_CALL_WIN_FENCE, &[0, win])
+            .call(GMPI_CALL_PUT, &[at, 1000, LONG, next, half, 1000, LONG, win])
+            .call(GMPI_CALL_WIN_FLUSH, &[next, win])
+            .call(GMPI_CALL_GET, &[at + 8000, 500, LONG, next, half + 8, 500, LONG, win])
+            .call(GMPI_CALL_WIN_FENCE, &[0, win]);
+        here.succeed(script);
+        assert!(here.read(BYTES / 2, 1000).into_iter().eq(7..1007), "puts of rank {rank}");
+        assert!(here.read(8000, 500).into_iter().eq(8..508), "gets of rank {rank}");
+    }
+    here.gmpi.close().expect("all came");
+}
+
+#[test]
+fn a_member_alone_has_windows_by_mpi_libraries() {
+    if part().is_none() {
+        return by_mpi("libraries::a_member_alone_has_windows_by_mpi_libraries", "alone");
+    }
+    windows();
+    // A rule of MPI, which the error names, with what to do.
+    let error = Gmpi::join(&config()).err();
+    let refused = matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("MPI_THREAD_MULTIPLE"));
+    assert!(refused, "{error:?}");
+}
+
+#[test]
+fn a_program_with_its_own_mpi_opens_gmpi_again_and_again() {
+    if part().is_none() {
+        return by_mpi("libraries::a_program_with_its_own_mpi_opens_gmpi_again_and_again", "again");
+    }
+    if !initialize(true) {
+        println!("skipped: mpicc -show names no folder with the library, or it is built without threads");
+        return;
+    }
+    for _ in 0..3 {
+        windows();
+    }
+    finalize();
 }
 
 #[test]
@@ -75,20 +146,14 @@ fn a_program_that_initialized_mpi_for_one_thread_is_refused() {
     if part().is_none() {
         return by_mpi("libraries::a_program_that_initialized_mpi_for_one_thread_is_refused", "single");
     }
-    if !initialize() {
+    if !initialize(false) {
         println!("skipped: mpicc -show names no folder with the library");
         return;
     }
     let error = Gmpi::join(&config()).err();
     let refused = matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("MPI_THREAD_MULTIPLE"));
     assert!(refused, "{error:?}");
-    // Its launcher waits for the end.
-    // SAFETY: as above; MPI is initialized.
-    unsafe {
-        let finalize = libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Finalize".as_ptr());
-        let finalize: unsafe extern "C" fn() -> i32 = std::mem::transmute(finalize);
-        assert_eq!(finalize(), 0);
-    }
+    finalize();
 }
 
 /// The test below.
