@@ -25,28 +25,28 @@ macro_rules! classes {
 }
 
 classes! {
-    BUFFER = GMPI_ERR_BUFFER, "the buffer is not in memory that the host has attached: attach it before the kernel starts";
+    BUFFER = GMPI_ERR_BUFFER, "the buffer, or a part of it, is not in memory that the host has attached: attach it before the kernel starts, and look at the count";
     COUNT = GMPI_ERR_COUNT, "the count is below zero, or too large";
     TYPE = GMPI_ERR_TYPE, "no such datatype, or types that do not match";
-    TAG = GMPI_ERR_TAG, "the tag is below zero";
+    TAG = GMPI_ERR_TAG, "the tag is below zero, above what the MPI library takes, or, on a direct communicator, not that of the receive in its turn";
     COMM = GMPI_ERR_COMM, "no such communicator, or one that was freed";
-    RANK = GMPI_ERR_RANK, "no such rank in the communicator";
-    REQUEST = GMPI_ERR_REQUEST, "no such request";
+    RANK = GMPI_ERR_RANK, "no such rank in the communicator, or MPI_ANY_SOURCE where it is not allowed: in a send, on a direct communicator";
+    REQUEST = GMPI_ERR_REQUEST, "no such request: it was waited for already, or its place was overwritten";
     ROOT = GMPI_ERR_ROOT, "no such root in the communicator";
     OP = GMPI_ERR_OP, "no such operation, or not for this type";
     ARG = GMPI_ERR_ARG, "an argument is out of range";
     UNKNOWN = GMPI_ERR_UNKNOWN, "an error that the MPI library does not name";
-    TRUNCATE = GMPI_ERR_TRUNCATE, "the message is longer than the buffer";
-    OTHER = GMPI_ERR_OTHER, "the MPI library failed";
+    TRUNCATE = GMPI_ERR_TRUNCATE, "the message is longer than the buffer: receive with a larger count, or probe first";
+    OTHER = GMPI_ERR_OTHER, "an error that has no class of its own, of the MPI library or of the system";
     INTERN = GMPI_ERR_INTERN, "the daemon failed: its log says how";
     IN_STATUS = GMPI_ERR_IN_STATUS, "some requests failed: their statuses say how";
     PENDING = GMPI_ERR_PENDING, "neither failed nor over";
     NO_MEM = GMPI_ERR_NO_MEM, "too much is under way, and this was not begun: have the other process receive, or wait for requests";
     WIN = GMPI_ERR_WIN, "no such window, or one that was freed";
     DISP = GMPI_ERR_DISP, "the displacement leaves the window";
-    TIMEOUT = GMPI_ERR_TIMEOUT, "the call was not over in time";
+    TIMEOUT = GMPI_ERR_TIMEOUT, "the call was not over in time: the other process has not made the matching call, or needs a longer time-out; requests are still open";
     PORT = GMPI_ERR_PORT, "the block has no port: open as many as the grid has blocks";
-    DAEMON = GMPI_ERR_DAEMON, "the daemon did not answer";
+    DAEMON = GMPI_ERR_DAEMON, "the daemon did not answer: the check after the kernel says what it was in";
     CALL = GMPI_ERR_CALL, "no such function, or the carrier does not have it";
     PROC_FAILED = GMPI_ERR_PROC_FAILED, "the other process is gone";
 }

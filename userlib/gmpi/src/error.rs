@@ -125,8 +125,8 @@ pub enum GmpiError {
     Kernel(Box<KernelReport>),
     /// A block called that has no port.
     #[error(
-        "block {block} called GMPI, but only {ports} ports are open: set Config::ports to the blocks that call, or \
-         Config::single for one context"
+        "block {block} called GMPI, but only {ports} ports are open: set `ports` of the configuration to the blocks that \
+         call, or `single` for one context"
     )]
     NoPort {
         /// The first such block.

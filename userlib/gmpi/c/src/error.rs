@@ -60,7 +60,8 @@ pub(crate) fn code(result: Result<(), Failure>) -> c_int {
     class.0 as c_int
 }
 
-/// The text of an error class, which starts with its number.
+/// The reason of this thread's last failed call if it gave this class, else what the class means. Not both: a class covers more than one
+/// cause, and what it says of another one misleads.
 #[unsafe(no_mangle)]
 pub extern "C" fn gmpi_error_text(error: c_int) -> *const c_char {
     let text = |said: &RefCell<Said>| {
@@ -69,7 +70,7 @@ pub extern "C" fn gmpi_error_text(error: c_int) -> *const c_char {
         let last = said.last.as_ref().filter(|last| last.class.0 as c_int == error);
         let text = match (error, last) {
             (0, _) => "no error".to_owned(),
-            (_, Some(last)) => format!("{}: {}", last.class.text(), last.why),
+            (_, Some(last)) => last.why.clone(),
             _ => u32::try_from(error).map_or("no error class", |class| Class(class).text()).to_owned(),
         };
         said.text = CString::new(text.replace('\0', " ")).unwrap_or_default();

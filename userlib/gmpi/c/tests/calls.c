@@ -81,6 +81,9 @@ static void memory(gmpi_t *gmpi, uint64_t *words)
 	WANT(GMPI_ERR_BUFFER, gmpi_read(gmpi, &value, mine, sizeof(value)));
 	WANT(GMPI_ERR_BUFFER, gmpi_read(gmpi, &value, words + 127, 16));
 	says("gmpi_attach", GMPI_ERR_BUFFER, __LINE__);
+	/* The reason alone: what the class means otherwise would contradict it. */
+	if (strstr(gmpi_error_text(GMPI_ERR_BUFFER), "attach it before the kernel"))
+		says("no word of another cause", GMPI_ERR_BUFFER, __LINE__);
 	WANT(GMPI_ERR_ARG, gmpi_read(gmpi, NULL, words, sizeof(value)));
 	WANT(GMPI_SUCCESS, gmpi_read(gmpi, NULL, words, 0));
 	WANT(GMPI_ERR_ARG, gmpi_attach(gmpi, NULL, 8));
