@@ -88,7 +88,7 @@ int gmpi_carrier(gmpi_t *gmpi, char *name, size_t room);
 
 /* New memory, zeroed, aligned to 256 bytes: of the GPU, or of the host for the executor. gmpi_close frees it. */
 int gmpi_alloc(gmpi_t *gmpi, size_t bytes, void **memory);
-/* Memory of the program: by cudaMalloc on that GPU, or any for the executor; a multiple of 8. Freed behind gmpi_close at the earliest. */
+/* Memory of the program: by cudaMalloc on that GPU, or any for the executor; it begins at a multiple of 8. Freed behind gmpi_close at the earliest. */
 int gmpi_attach(gmpi_t *gmpi, void *memory, size_t bytes);
 /* Copies between such memory and the program's own, as cudaMemcpy does. GMPI_ERR_BUFFER: not all of it is such memory. */
 int gmpi_write(gmpi_t *gmpi, void *to, const void *from, size_t bytes);
