@@ -31,6 +31,8 @@ pub enum Staging {
 /// An operation, and copies that the library uses in place of kernels' memory.
 struct Started {
     receives: bool,
+    /// Bytes that it has room for.
+    room: u64,
     /// Where what arrives goes in the end.
     to: Option<Span>,
     from_copy: Vec<u8>,
@@ -254,7 +256,15 @@ impl Mpi {
         let receives = call.kind == shim::RECV;
         let keeps = short.is_some() && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
         let (from_copy, to_copy) = (Vec::new(), Vec::new());
-        let mut started = Started { receives, to: None, from_copy, to_copy, keeps, status };
+        let mut started = Started {
+            receives,
+            room: to.map_or(0, |to| to.len as u64),
+            to: None,
+            from_copy,
+            to_copy,
+            keeps,
+            status,
+        };
         // What is sent from where it arrives is sent in place; what lies across that is copied, as MPI forbids it.
         let place = |from: &Span, to: &Span| to.address() + self.offset_in_place(operation, from);
         let in_place = from.zip(to).is_some_and(|(from, to)| from.address() == place(from, to));
@@ -367,8 +377,10 @@ impl Carrier for Mpi {
         if over == 0 {
             return None;
         }
-        let Started { receives, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
+        let Started { receives, room, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
         let status = if receives { status_of(told) } else { status };
+        // MPICH 5.0.2 ends some receives of longer messages, from anybody, without an error.
+        let ended = if receives && status.bytes > room { ended.and(Err(Class::TRUNCATE)) } else { ended };
         let written = match to {
             Some(at) if keeps => {
                 let mut bytes = to_copy;
