@@ -16,6 +16,7 @@ mod hierarchy;
 mod host;
 mod hyper_q;
 mod kernel;
+mod lanes;
 mod memory;
 pub mod model;
 mod mps;

@@ -13,6 +13,7 @@ use ggas_gpu::{Module, Stream};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
 use crate::kernel::{self, REDUCE, Reduce, WORDS, Words};
+use crate::lanes::Lanes;
 use crate::memory::Shared;
 use crate::plan::Fault;
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
@@ -73,6 +74,7 @@ pub(crate) struct Call<'a> {
     waiting: Cell<Option<Waiting>>,
     /// Waits that ended.
     progress: Cell<u64>,
+    lanes: Lanes,
 }
 
 impl<'a> Call<'a> {
@@ -83,7 +85,7 @@ impl<'a> Call<'a> {
         op: Op,
     ) -> Call<'a> {
         let (error, waiting, progress) = (RefCell::new(None), Cell::new(None), Cell::new(0));
-        Call { process, input, output, element, op, error, waiting, progress }
+        Call { process, input, output, element, op, error, waiting, progress, lanes: Lanes::default() }
     }
 
     /// Runs a protocol to its end, or until something failed. Each of its waits is bounded by the time-out.
@@ -95,7 +97,10 @@ impl<'a> Call<'a> {
         self.says_that_it_waits(None);
         // Nothing of ours may touch the vectors once they are the caller's again.
         if let Engine::Gpu { work, staged, .. } = &self.process.engine {
-            let quiet = [work, staged].map(|stream| stream.wait("copies of a collective", WORK));
+            let quiet = [(Lane::Direct, work), (Lane::Staged, staged)].map(|(lane, stream)| {
+                let wait = || stream.wait("copies of a collective", WORK).map(|()| true);
+                self.lanes.is_idle(lane, wait).map(drop)
+            });
             return ended.and(quiet.into_iter().collect::<Result<(), _>>().map_err(SharedGpuError::from));
         }
         ended
@@ -313,6 +318,7 @@ impl Station for Call<'_> {
             Engine::Cpu(_) => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) },
             Engine::Gpu { work, staged, .. } => {
                 let stream = if lane == Lane::Staged { staged } else { work };
+                self.lanes.queued(lane);
                 // SAFETY: as above; `block_on` returns when the streams are done.
                 self.note(unsafe { stream.copy(to, from, bytes) }.map_err(Into::into));
             }
@@ -324,6 +330,7 @@ impl Station for Call<'_> {
             Engine::Cpu(_) => self.note(self.process.write_word(word, value)),
             Engine::Gpu { work, .. } => {
                 let address = self.process.mark_address(word);
+                self.lanes.queued(Lane::Direct);
                 // SAFETY: a word of the directory, registered or on the GPU, as long as `self`.
                 self.note(unsafe { work.store_u64(address, value) }.map_err(Into::into));
             }
@@ -343,6 +350,7 @@ impl Station for Call<'_> {
             op: self.op as u32,
             reserved: 0,
         };
+        self.lanes.queued(Lane::Direct);
         self.note(self.process.reduce(&args));
     }
 
@@ -376,7 +384,7 @@ impl Station for Call<'_> {
     fn is_idle(&self, lane: Lane) -> bool {
         let Engine::Gpu { work, staged, .. } = &self.process.engine else { return true };
         let stream = if lane == Lane::Staged { staged } else { work };
-        stream.is_done().unwrap_or_else(|error| {
+        self.lanes.is_idle(lane, || stream.is_done()).unwrap_or_else(|error| {
             self.note(Err(error.into()));
             true
         })
