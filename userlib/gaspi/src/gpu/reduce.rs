@@ -53,8 +53,8 @@ impl Gaspi {
     /// elements as [`allreduce`](Self::allreduce) does; there a call that timed out goes on when it is made again.
     ///
     /// # Errors
-    /// [`GaspiError::Failed`] before [`gpu_init`](Self::gpu_init), and with a cause where a process did not come in time or its
-    /// GPU failed; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
+    /// [`GaspiError::Failed`] before [`gpu_init`](Self::gpu_init), and with a cause where a process did not come in time, its
+    /// GPU failed, or calls on another GPU are unlike; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
     /// [`GaspiError::Dead`], [`GaspiError::Memory`]; as of [`allreduce`](Self::allreduce).
     ///
     /// # Safety
