@@ -193,7 +193,8 @@ fn short_and_long_vectors_go_different_ways_by_themselves() {
             let expected: Vec<f32> = (0..count).map(|i| sum(4, algorithm, i)).collect();
             assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
         }
-        // Who makes a call of another algorithm is noticed by both sides.
+        // Who makes a call of another algorithm is noticed by both sides; also by one that is in the call before.
+        job.barrier(SOON).expect("all have made the others");
         let error = rank.allreduce(if job.rank() == 3 { 1 } else { 300_000 }).expect_err("other sizes");
         assert!(matches!(error, SharedGpuError::Mismatch { .. }), "{error}");
         job.barrier(SOON).expect("all have seen it");

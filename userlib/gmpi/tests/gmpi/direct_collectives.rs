@@ -132,7 +132,7 @@ fn barriers_and_sums_in_place_go_on_and_on() {
         (0..rounds).fold(start, |script, round: u64| {
             let sum = [GMPI_IN_PLACE.into(), at, round % 4, LONG, GMPI_MAX.into(), comm];
             let script = script.call(GMPI_CALL_ALLREDUCE, &sum);
-            if round % 3 == 0 { script.call(GMPI_CALL_BARRIER, &[comm]) } else { script }
+            if round.is_multiple_of(3) { script.call(GMPI_CALL_BARRIER, &[comm]) } else { script }
         })
     };
     let scripts = (0..4).map(|rank| vec![script(rank, 0), script(rank, 1)]).collect();
