@@ -17,6 +17,7 @@ mod host;
 mod hyper_q;
 mod kernel;
 mod lanes;
+mod learning;
 mod memory;
 pub mod model;
 mod mps;

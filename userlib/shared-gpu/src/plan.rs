@@ -207,6 +207,8 @@ pub(crate) struct Cursor {
     last: Option<Algorithm>,
     /// How the last chunk was copied, at the leader.
     pub(crate) mix: Mix,
+    /// The copies of the next dynamic call, at the leader, if it has learned of others.
+    pub(crate) learned: Option<Counts>,
 }
 
 /// A call.
@@ -286,7 +288,7 @@ impl Plan {
     }
 
     /// Broadcasts, and reductions to others than the leader, have no mechanisms to choose.
-    fn used(&self) -> Algorithm {
+    pub(crate) fn used(&self) -> Algorithm {
         match self.algorithm {
             Algorithm::Static { .. } | Algorithm::Dynamic
                 if self.kind == Collective::Broadcast || self.root != 0 =>
@@ -337,7 +339,9 @@ impl Plan {
                 Algorithm::Gsb => gsb::chunk(station, &step).await,
                 Algorithm::Btb => btb::chunk(station, &step).await,
                 Algorithm::Host => host::chunk(station, &step).await,
-                Algorithm::Dynamic => cursor.mix = hyper_q::chunk(station, &step, None).await,
+                Algorithm::Dynamic => {
+                    cursor.mix = hyper_q::chunk(station, &step, cursor.learned).await;
+                }
                 Algorithm::Static { staged } => {
                     let hs = staged.min(station.ranks() - 1);
                     let table = Counts { hs, ipc: station.ranks() - 1 - hs };

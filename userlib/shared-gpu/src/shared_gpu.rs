@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ggas_clock::Ladder;
+use ggas_clock::{Clock, Ladder};
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::cores::{Cores, are_crowded};
 use ggas_members::{Job, LossGuard, cores};
 
 use crate::circle::Circle;
 use crate::host::{CROWDED_MIN, SHARED_MIN};
+use crate::learning::Learning;
 use crate::memory::Shared;
 use crate::plan::{Cursor, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
@@ -120,6 +121,8 @@ pub struct SharedGpu {
     /// Ranks share cores.
     is_crowded: bool,
     cursor: Cursor,
+    /// Of rank 0.
+    learning: Learning,
     broken: bool,
     _losses: LossGuard,
 }
@@ -199,6 +202,7 @@ impl SharedGpu {
             mps,
             is_crowded,
             cursor,
+            learning: Learning::default(),
             broken: false,
             _losses: losses,
         }))
@@ -333,10 +337,17 @@ impl SharedGpu {
             defect: None,
         };
         let mut cursor = self.cursor;
+        // The ranks do what the leader, rank 0, assigns.
+        let learns = self.rank() == 0 && plan.used() == Algorithm::Dynamic && ranks > 1;
+        cursor.learned = if learns { self.learning.next(kind, bytes, ranks) } else { None };
+        let began = Clock::REAL.now();
         let call = Call::new(&self.process, places, element, op.unwrap_or(Op::Sum));
         let done = call.block_on(plan.run(&call, &mut cursor));
         self.cursor = cursor;
         self.broken = done.is_err();
+        if learns {
+            self.learning.took(kind, bytes, Clock::REAL.now().saturating_duration_since(began));
+        }
         done.map_err(|error| match &self.mps {
             Some(mps) => mps.explain(error),
             None => error,
