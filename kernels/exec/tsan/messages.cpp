@@ -14,10 +14,10 @@ constexpr uint32_t members = 2, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
 /* Lines of a short message: of this slot, up to half of its bytes. */
 constexpr uint32_t short_room = slot_bytes;
 static_assert(slot_bytes / 2 <= GMPI_DIRECT_SHORT);
-constexpr uint64_t comm = 3, longest = 5000, placed = GMPI_DIRECT_PLACED + 100;
+constexpr uint64_t comm = 3, sums_most = 7, longest = 5000, placed = GMPI_DIRECT_PLACED + 100;
 
 struct message_args {
-	uint64_t buf, from, to, requests, sizes, count, wrong, one_place;
+	uint64_t buf, from, to, requests, sizes, count, wrong, one_place, sums, told;
 };
 
 GGAS_FN uint8_t byte_of(uint32_t rank, uint64_t round, uint64_t i) { return static_cast<uint8_t>(rank * 101 + round * 31 + i * 7); }
@@ -37,6 +37,24 @@ GGAS_FN int exchange(const message_args &args, gmpi_buf_t *buf, uint64_t round)
 	return args.one_place ? GMPI_Wait(buf, requests, MPI_STATUS_IGNORE) : GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
 }
 
+/* A sum of one number or several, and words that only barriers order. */
+GGAS_FN int meet(const message_args &args, gmpi_buf_t *buf, uint64_t round)
+{
+	auto *sums = reinterpret_cast<uint64_t *>(args.sums), *told = reinterpret_cast<uint64_t *>(args.told);
+	uint64_t count = 1 + round % sums_most;
+	for (uint64_t i = ggas_thread(); i < count; i += ggas_threads())
+		sums[i] = round + i + buf->rank;
+	int error = GMPI_Allreduce(buf, sums, sums + sums_most, static_cast<int>(count), MPI_UNSIGNED_LONG, MPI_SUM, comm);
+	for (uint64_t i = ggas_thread(); i < count && !error; i += ggas_threads())
+		error = sums[sums_most + i] != 2 * (round + i) + 1;
+	if (ggas_thread() == 0)
+		told[buf->rank] = round;
+	error = error ? error : GMPI_Barrier(buf, comm);
+	if (ggas_thread() == 0 && !error)
+		error = told[1 - buf->rank] != round;
+	return error ? error : GMPI_Barrier(buf, comm);
+}
+
 } // namespace
 
 GGAS_KERNEL(tsan_messages, message_args)
@@ -52,6 +70,7 @@ GGAS_KERNEL(tsan_messages, message_args)
 		wrong += exchange(args, buf, round) != MPI_SUCCESS;
 		for (uint64_t i = ggas_thread(); i < bytes; i += ggas_threads())
 			wrong += to[round % 3 + i] != byte_of(1 - buf->rank, round, i);
+		wrong += meet(args, buf, round) != MPI_SUCCESS;
 		/* All have looked before the next one comes. */
 		ggas_syncthreads();
 	}
@@ -68,6 +87,8 @@ struct end {
 	gmpi_buf buf = {};
 	std::array<gmpi_channel, members> channels = {};
 	std::array<uint32_t, members> gone = {};
+	uint64_t collectives = 0;
+	std::array<uint64_t, 2 * sums_most> sums = {};
 	std::vector<uint8_t> from = std::vector<uint8_t>(placed), to = std::vector<uint8_t>(longest + 2);
 	std::array<uint64_t, 2> requests = {};
 	uint64_t wrong = 0;
@@ -77,20 +98,23 @@ struct end {
 /* Blocks of so many threads: a leader alone, or with others that copy. `in_window`: messages may go to their place. */
 bool between(bool one_place, uint32_t block, const std::vector<uint64_t> &sizes, bool in_window = false)
 {
-	uint64_t mailbox = ggas_impl::direct_front + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), stride = members * mailbox + (in_window ? placed + 12 : 0);
+	uint64_t mailbox = ggas_impl::direct_front + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), boards = members * mailbox;
+	uint64_t front = boards + members * 2 * GMPI_DIRECT_BOARD, stride = front + (in_window ? placed + 12 : 0);
 	static_assert((placed + 12) % sizeof(ggas_u128) == 0 && placed + 12 >= placed + 2, "parts are lines, with room for odd addresses");
 	std::vector<ggas_u128> memory(members * stride / sizeof(ggas_u128));
 	std::array<end, members> ends;
+	std::array<uint64_t, members> told = {};
 	std::vector<launch> launches;
 	for (uint32_t rank = 0; rank < members; rank++) {
 		end &own = ends[rank];
 		own.window = window_of(memory, stride, rank, members);
 		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members,
-			       address(own.gone) };
+			       address(own.gone), boards, address(own.collectives) };
 		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct), 0, 0, {} };
-		uint64_t to = in_window ? own.window.local + members * mailbox : reinterpret_cast<uint64_t>(own.to.data());
+		uint64_t to = in_window ? own.window.local + front : reinterpret_cast<uint64_t>(own.to.data());
 		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), to, address(own.requests),
-			     reinterpret_cast<uint64_t>(sizes.data()), sizes.size(), address(own.wrong), one_place };
+			     reinterpret_cast<uint64_t>(sizes.data()), sizes.size(), address(own.wrong), one_place,
+			     address(own.sums), address(told) };
 		launches.push_back({ ggas_host_tsan_messages, &own.args, 1, block });
 	}
 	run(launches);

@@ -102,15 +102,19 @@ public:
 		mark_ = (number_ & direct_number_mask) | what << direct_number_bits;
 	}
 
-	/* This member's vector to all others. */
-	GGAS_FN void send(const uint8_t *from) const
+	/* This member's vector to all others; `fenced`: behind a release. */
+	GGAS_FN void send(const uint8_t *from, bool fenced) const
 	{
 		uint32_t all = (direct_->size - 1) * lines_;
 		GGAS_NO_UNROLL
 		for (uint32_t i = team::lane(); i < all; i += team::lanes()) {
 			uint32_t k = i % lines_, peer = i / lines_ + (i / lines_ >= direct_->rank);
 			uint64_t word = 8 * k < bytes_ ? load_word(from + 8 * k, bytes_ - 8 * k) : 0;
-			ggas_store_relaxed(board(peer, direct_->rank) + k, ggas_u128{ word, mark_ });
+			ggas_u128 *line = board(peer, direct_->rank) + k;
+			if (fenced)
+				ggas_store_fenced(line, ggas_u128{ word, mark_ });
+			else
+				ggas_store_relaxed(line, ggas_u128{ word, mark_ });
 		}
 	}
 
@@ -206,7 +210,7 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 	direct_collective<Scope> all(buf, bytes, type, op, line);
 	if (orders)
 		ggas_fence_release();
-	all.send(own);
+	all.send(own, orders);
 	int error = all.wait(others, 0, 1);
 	if (!error)
 		error = all.wait(others, 1, all.lines());
