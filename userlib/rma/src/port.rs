@@ -164,7 +164,7 @@ impl PortHandle {
     /// Whether the card has carried out everything that was posted: it reads no memory for it any more, and its regions
     /// may go. A command that was taken may wait for its way, as to a process that is met only then; cards that cannot
     /// tell (see [`UnitDevice::is_sending`](ggas_device::UnitDevice::is_sending)) count as done once they have taken all.
-    /// It says nothing of the other side.
+    /// It says nothing of the other side. A card that callers drive makes a step where it is not.
     pub fn is_idle(&self) -> bool {
         let device = &*self.core.device;
         if self.outstanding() == 0 && !device.is_sending() {

@@ -1,6 +1,6 @@
 //! What rank 0 learns of mechanisms from one dynamic call to the next. The text's algorithm learns within a call, anew in each one, and
-//! a mechanism that begins soon and is done late gets most copies of short steps. Beyond the text, the calls of a size are a few times as the text
-//! has them, with all copies direct, all staged, and half of each; the quickest of the four is taken then, and now and then the
+//! on an H200 with MPS it staged most copies where all direct ones are quickest. Beyond the text, the calls of a size are a few times as the
+//! text has them, with all copies direct, all staged, and half of each; the quickest of the four is taken then, and now and then the
 //! others are looked at again.
 
 use std::collections::HashMap;

@@ -16,7 +16,7 @@ pub(crate) enum Sharing {
 
 /// On the executor, where a kernel is a call.
 const HOST_MAX_CORES: usize = 1 << 20;
-/// With MPS: allreduces of 4, 8 and 16 ranks cross GSB at 25, 18 and 10 KiB, reductions of 8 at 21 KiB, broadcasts at 4 KiB, but are
+/// With MPS: allreduces of 4, 8 and 16 ranks cross GSB at 29, 23 and 12 KiB, reductions of 8 at 27 KiB, broadcasts at 4 KiB, but are
 /// within a tenth of it up to here.
 const HOST_MAX: usize = 16 << 10;
 /// With MPS: allreduces of 24 ranks cross it below 4 KiB.

@@ -39,14 +39,15 @@ struct Port {
     tells: Option<Class>,
 }
 
+/// The error class in an answer's first word.
+const ERROR: u64 = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
 /// Most windows whose failures a port keeps: kernels may name any number.
 const FAILED: usize = 64;
 
 impl Port {
     fn answer(&mut self, mut words: Vec<u64>) -> Result<(), GmpiError> {
-        let errors = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
         if let Some(class) = self.tells.take()
-            && words[0] & errors == 0
+            && words[0] & ERROR == 0
         {
             words[0] |= u64::from(class.0);
         }
@@ -56,14 +57,13 @@ impl Port {
     /// Keeps what a call that nobody waits for said. A flush or fence takes what was kept of its window.
     fn note(&mut self, call: &Attribute, outcome: &Outcome) {
         let (function, of) = (call.function(), call.elements);
-        let errors = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
         match (function, outcome) {
             (layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET, Outcome::Answer(words))
-                if words[0] & errors != 0 =>
+                if words[0] & ERROR != 0 =>
             {
                 let win = of[8];
                 if self.failed.len() < FAILED && self.failed.iter().all(|(other, _)| *other != win) {
-                    self.failed.push((win, Class((words[0] & errors) as u32)));
+                    self.failed.push((win, Class((words[0] & ERROR) as u32)));
                 }
             }
             (layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE, _) => {
