@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ggas_coll::Tuning;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
 }
@@ -82,6 +84,11 @@ fn every_json_is_whole() {
     };
     for path in with_extension("json") {
         let result = parse(&path, &text(&path));
+        if result.get("choices").is_some() {
+            // A table that `ggas tune` wrote.
+            Tuning::read(&path).unwrap_or_else(|e| panic!("{e}"));
+            continue;
+        }
         assert_eq!(result["verified"], true, "{}: wrong data", path.display());
         let rows = result["rows"].as_array().map_or(0, Vec::len);
         assert!(rows > 0, "{}: no rows", path.display());
