@@ -2,7 +2,7 @@
 /*
  * Who carries out a call of a direct communicator. A leader, one warp or one thread, decides and waits; of a block, the other warps copy
  * for it. So a look for a message costs no barrier of the block, and while the leader orders and tells what was copied, the others
- * copy what follows.
+ * copy what follows. Lines are not ordered, so the leader has its share of them.
  *
  * A job that the leader gives is begun at a barrier, and over at the next one.
  */
@@ -65,14 +65,14 @@ public:
 	GGAS_FN static bool has_others() { return Scope == ggas_scope::block && ggas_threads() > GGAS_WARP_SIZE; }
 	GGAS_FN uint32_t jobs() const { return jobs_; }
 
-	/* By the leader: begins a job; those before are over. Without others it is over, too. */
+	/* By the leader: begins a job; those before are over. Without others it is over, too. GMPI_ERR_TIMEOUT: lines did not come. */
 	GGAS_FN int give(const crew_job &job)
 	{
 		if (!has_others())
 			return team::agree(crew_share(job, team::lane(), team::lanes()));
-		post(job);
+		const crew_job &posted = post(job);
 		given_ = true;
-		return GMPI_SUCCESS;
+		return has_leader(job.work) ? team::agree(crew_share(posted, team::lane(), ggas_threads())) : GMPI_SUCCESS;
 	}
 	/* All jobs are over. GMPI_ERR_TIMEOUT: lines of one did not come. */
 	GGAS_FN int drain()
@@ -100,28 +100,32 @@ public:
 	GGAS_FN static int work()
 	{
 		crew_board *board = crew_board_of_block();
-		uint32_t self = ggas_thread() - GGAS_WARP_SIZE, all = ggas_threads() - GGAS_WARP_SIZE;
 		for (uint32_t jobs = 0;; jobs++) {
 			crew_meet();
 			const crew_job &job = board->job[jobs & 1];
 			if (job.work == crew_work::over)
 				return job.error;
-			if (crew_share(job, self, all))
+			uint32_t first = has_leader(job.work) ? 0 : GGAS_WARP_SIZE;
+			if (crew_share(job, ggas_thread() - first, ggas_threads() - first))
 				ggas_store_relaxed(&board->late, static_cast<int>(GMPI_ERR_TIMEOUT));
 		}
 	}
 
 private:
-	GGAS_FN void post(const crew_job &job)
+	/* Whether the leader has a share of it. */
+	GGAS_FN static bool has_leader(crew_work work) { return work == crew_work::lines_out || work == crew_work::lines_in; }
+	GGAS_FN const crew_job &post(const crew_job &job)
 	{
+		crew_board *board = crew_board_of_block();
+		crew_job &posted = board->job[jobs_ & 1];
 		if (team::lane() == 0) {
-			crew_board *board = crew_board_of_block();
-			board->job[jobs_ & 1] = job;
+			posted = job;
 			if (jobs_ == 0)
 				board->late = 0;
 		}
 		jobs_++;
 		crew_meet();
+		return posted;
 	}
 
 	uint32_t jobs_;

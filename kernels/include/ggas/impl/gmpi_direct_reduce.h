@@ -5,7 +5,8 @@
  *
  * A block has two boards for each member, behind the mailboxes, and takes them in turn. Nobody is told that they are free: who begins
  * collective n + 2 has all of n + 1, so all members have begun that, and are done with n. Line k holds word k of the vector, and in its
- * high word the collective's number and what it is, so members whose calls differ find out. There is always a line 0.
+ * high word the collective's number and what it is, so members whose calls differ find out. There is always a line 0. Where that is all, and
+ * each lane can have a member, nothing is loaded again from the board.
  *
  * Order. Nothing but the vector is ordered by an allreduce. A barrier has a fence on either side: what the callers wrote before it is
  * seen behind it.
@@ -102,6 +103,14 @@ public:
 		mark_ = (number_ & direct_number_mask) | what << direct_number_bits;
 	}
 
+	/* Sends this member's vector, and waits for those of all others. */
+	GGAS_FN int by_lines(crew &others, const uint8_t *own, bool fenced) const
+	{
+		send(own, fenced);
+		int error = wait(others, 0, 1);
+		return error ? error : wait(others, 1, lines_);
+	}
+
 	/* This member's vector to all others; `fenced`: behind a release. */
 	GGAS_FN void send(const uint8_t *from, bool fenced) const
 	{
@@ -165,7 +174,44 @@ public:
 		}
 	}
 
-	GGAS_FN uint32_t lines() const { return lines_; }
+	/* Whether each lane can have one member's vector, of one element at most. */
+	GGAS_FN static bool fits_lanes(const gmpi_direct *direct, int count) { return count <= 1 && direct->size <= team::lanes(); }
+
+	/* The whole collective of such vectors: lane k stores to member k, and keeps what comes from there. `word`: this member's, and the result. */
+	GGAS_FN int by_lanes(crew &others, uint64_t *word, uint32_t type, uint32_t op, bool fenced) const
+	{
+		uint32_t peer = team::lane(), size = direct_->size;
+		bool is_other = peer < size && peer != direct_->rank, wrong = false;
+		ggas_u128 seen = { *word, mark_ };
+		if (is_other && fenced)
+			ggas_store_fenced(board(peer, direct_->rank), seen);
+		else if (is_other)
+			ggas_store_relaxed(board(peer, direct_->rank), seen);
+		ggas_u128 *from = is_other ? board(direct_->rank, peer) : nullptr;
+		direct_waited waited = { 0, 1, 0, first_looks, 0, 0 };
+		for (bool here = !is_other;;) {
+			GGAS_NO_UNROLL
+			for (uint32_t look = 0; look < waited.looks && !here; look++) {
+				seen = ggas_watch_line(from);
+				here = (seen.hi & direct_number_mask) == (mark_ & direct_number_mask);
+				wrong = here && seen.hi != mark_;
+			}
+			uint32_t came = team::leading(here);
+			if (came == team::lanes())
+				break;
+			waited.jobs = others.jobs();
+			waited = direct_wait_step<Scope>(buf_, direct_handle(buf_, came, number_ - 1, true), waited, line_);
+			others = crew(waited.jobs);
+			if (waited.error)
+				return waited.error;
+		}
+		uint64_t sum = team::from_first(seen.lo);
+		GGAS_NO_UNROLL
+		for (uint32_t k = 1; k < size && op; k++)
+			sum = gmpi_combine(type, op, sum, team::from(k, seen.lo));
+		*word = sum;
+		return team::agree(wrong ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS);
+	}
 
 	/* Others may have come this far and further. */
 	GGAS_FN void over() const
@@ -210,12 +256,17 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 	direct_collective<Scope> all(buf, bytes, type, op, line);
 	if (orders)
 		ggas_fence_release();
-	all.send(own, orders);
-	int error = all.wait(others, 0, 1);
-	if (!error)
-		error = all.wait(others, 1, all.lines());
-	if (!error)
-		all.combine(own, static_cast<uint8_t *>(to), type, op);
+	int error;
+	if (direct_collective<Scope>::fits_lanes(reinterpret_cast<const gmpi_direct *>(buf->direct), count)) {
+		uint64_t word = bytes ? load_word(own, bytes) : 0;
+		error = all.by_lanes(others, &word, type, op, orders);
+		if (!error && bytes && gmpi_team<Scope>::lane() == 0)
+			store_word(static_cast<uint8_t *>(to), bytes, word);
+	} else {
+		error = all.by_lines(others, own, orders);
+		if (!error)
+			all.combine(own, static_cast<uint8_t *>(to), type, op);
+	}
 	if (orders)
 		ggas_fence_acquire();
 	/* Who waited in vain may make the same call again. */

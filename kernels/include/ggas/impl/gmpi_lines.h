@@ -11,6 +11,24 @@ namespace ggas_impl
 
 static_assert(GMPI_DIRECT_LINE == sizeof(ggas_u128), "lines are stored as one");
 
+/* Lines of a thread that are under way at a time. */
+constexpr uint32_t lines_at_once = 4;
+
+/* How words of a message are accessed: at multiples of 8, of 4, or byte by byte. All loads of a batch are begun before one is waited for, so
+ * which it is is found out once. */
+struct by_words {
+	GGAS_FN static uint64_t load(const uint8_t *from) { return *reinterpret_cast<const uint64_t *>(from); }
+	GGAS_FN static void store(uint8_t *to, uint64_t word) { *reinterpret_cast<uint64_t *>(to) = word; }
+};
+struct by_halves {
+	GGAS_FN static uint64_t load(const uint8_t *from) { return load_halves(from); }
+	GGAS_FN static void store(uint8_t *to, uint64_t word) { store_halves(to, word); }
+};
+struct by_bytes {
+	GGAS_FN static uint64_t load(const uint8_t *from) { return load_word(from, 8); }
+	GGAS_FN static void store(uint8_t *to, uint64_t word) { store_word(to, 8, word); }
+};
+
 /* The lines of one message: line 0 says what it is, the others have 8 of its bytes each. */
 struct direct_lines {
 	ggas_u128 *first;
@@ -19,33 +37,88 @@ struct direct_lines {
 	uint64_t report, timeout_ns;
 	uint32_t rank, peer, source_line;
 
-	/* The share of thread `self` of `all`. Loops are not unrolled: a longer one took longer, also for whoever did not run it. */
+	/* The share of thread `self` of `all`. */
 	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all) const
 	{
-		uint64_t count = 1 + (bytes + 7) / 8;
-		GGAS_NO_UNROLL
-		for (uint64_t i = self; i < count; i += all) {
-			uint64_t at = (i - 1) * 8, word = i ? load_word(from + at, bytes - at) : info;
-			ggas_store_relaxed(first + i, ggas_u128{ word, number });
-		}
+		uint64_t at = reinterpret_cast<uint64_t>(from), words = bytes / 8;
+		if (self == 0)
+			put(0, info);
+		if (bytes % 8 && self == all - 1)
+			put(1 + words, load_word(from + 8 * words, bytes % 8));
+		if (at % 8 == 0)
+			send_words<by_words>(from, words, self, all);
+		else if (at % 4 == 0)
+			send_words<by_halves>(from, words, self, all);
+		else
+			send_words<by_bytes>(from, words, self, all);
 	}
 
 	/* Waits for all lines, also those that do not fit: the slot is given back behind it. `fits`: bytes that do. */
 	GGAS_FN int take(uint8_t *to, uint64_t fits, uint32_t self, uint32_t all) const
 	{
-		ggas_wait wait(report, timeout_ns, GGAS_WAIT_FLAG, rank, peer, source_line);
-		uint64_t count = 1 + (info + 7) / 8;
+		uint64_t at = reinterpret_cast<uint64_t>(to);
+		if (at % 8 == 0)
+			return take_words<by_words>(to, fits, self, all);
+		if (at % 4 == 0)
+			return take_words<by_halves>(to, fits, self, all);
+		return take_words<by_bytes>(to, fits, self, all);
+	}
+
+private:
+	GGAS_FN void put(uint64_t line, uint64_t word) const { ggas_store_relaxed(first + line, ggas_u128{ word, number }); }
+
+	template <class Access> GGAS_FN void send_words(const uint8_t *from, uint64_t words, uint32_t self, uint32_t all) const
+	{
+		uint64_t batch = uint64_t(all) * lines_at_once;
 		GGAS_NO_UNROLL
-		for (uint64_t i = self; i < count; i += all) {
-			uint64_t at = (i - 1) * 8;
-			ggas_u128 seen;
-			while ((seen = ggas_load_relaxed(first + i)).hi != number)
-				if (wait.again(first + i, number, seen.hi))
-					return GMPI_ERR_TIMEOUT;
-			if (i && at < fits)
-				store_word(to + at, fits - at, seen.lo);
+		for (uint64_t i = self; i < words; i += batch) {
+			uint64_t word[lines_at_once] = {};
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				if (i + k * all < words)
+					word[k] = Access::load(from + 8 * (i + k * all));
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				if (i + k * all < words)
+					put(1 + i + k * all, word[k]);
+		}
+	}
+
+	template <class Access> GGAS_FN int take_words(uint8_t *to, uint64_t fits, uint32_t self, uint32_t all) const
+	{
+		ggas_wait wait(report, timeout_ns, GGAS_WAIT_FLAG, rank, peer, source_line);
+		uint64_t count = 1 + (info + 7) / 8, batch = uint64_t(all) * lines_at_once;
+		GGAS_NO_UNROLL
+		for (uint64_t i = self; i < count; i += batch) {
+			ggas_u128 line[lines_at_once];
+			if (int error = wait_for(wait, line, i, count, all))
+				return error;
+			for (uint32_t k = 0; k < lines_at_once; k++) {
+				uint64_t next = i + k * all, end = 8 * next;
+				if (next && end <= fits)
+					Access::store(to + end - 8, line[k].lo);
+				else if (next && end < fits + 8)
+					store_word(to + end - 8, fits + 8 - end, line[k].lo);
+			}
 		}
 		return GMPI_SUCCESS;
+	}
+
+	/* Loads a batch until all of it has come; behind the last line it is empty. */
+	GGAS_FN int wait_for(ggas_wait &wait, ggas_u128 *line, uint64_t from, uint64_t count, uint32_t apart) const
+	{
+		for (;;) {
+			uint64_t missing = count, seen = 0;
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				line[k] = from + k * apart < count ? ggas_load_relaxed(first + from + k * apart) : ggas_u128{ 0, number };
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				if (line[k].hi != number) {
+					missing = from + k * apart;
+					seen = line[k].hi;
+				}
+			if (missing == count)
+				return GMPI_SUCCESS;
+			if (wait.again(first + missing, number, seen))
+				return GMPI_ERR_TIMEOUT;
+		}
 	}
 };
 

@@ -11,25 +11,54 @@
 namespace ggas_impl
 {
 
+/* A word at a multiple of 4. */
+GGAS_FN uint64_t load_halves(const uint8_t *from)
+{
+	auto *halves = reinterpret_cast<const uint32_t *>(from);
+	return halves[0] | static_cast<uint64_t>(halves[1]) << 32;
+}
+GGAS_FN void store_halves(uint8_t *to, uint64_t word)
+{
+	auto *halves = reinterpret_cast<uint32_t *>(to);
+	halves[0] = static_cast<uint32_t>(word);
+	halves[1] = static_cast<uint32_t>(word >> 32);
+}
+
+/* Up to 8 bytes, as the low ones of a word. */
 GGAS_FN uint64_t load_word(const uint8_t *from, uint64_t left)
 {
-	if (left >= 8 && reinterpret_cast<uint64_t>(from) % 8 == 0)
+	uint64_t at = reinterpret_cast<uint64_t>(from), word = 0, i = 0;
+	if (left >= 8 && at % 8 == 0)
 		return *reinterpret_cast<const uint64_t *>(from);
-	uint64_t word = 0;
+	if (left >= 8 && at % 4 == 0)
+		return load_halves(from);
+	if (left >= 4 && at % 4 == 0) {
+		word = *reinterpret_cast<const uint32_t *>(from);
+		i = 4;
+	}
 	GGAS_NO_UNROLL
-	for (uint64_t i = 0; i < 8 && i < left; i++)
+	for (; i < 8 && i < left; i++)
 		word |= static_cast<uint64_t>(from[i]) << i * 8;
 	return word;
 }
 
 GGAS_FN void store_word(uint8_t *to, uint64_t left, uint64_t word)
 {
-	if (left >= 8 && reinterpret_cast<uint64_t>(to) % 8 == 0) {
+	uint64_t at = reinterpret_cast<uint64_t>(to), i = 0;
+	if (left >= 8 && at % 8 == 0) {
 		*reinterpret_cast<uint64_t *>(to) = word;
 		return;
 	}
+	if (left >= 8 && at % 4 == 0) {
+		store_halves(to, word);
+		return;
+	}
+	if (left >= 4 && at % 4 == 0) {
+		*reinterpret_cast<uint32_t *>(to) = static_cast<uint32_t>(word);
+		i = 4;
+	}
 	GGAS_NO_UNROLL
-	for (uint64_t i = 0; i < 8 && i < left; i++)
+	for (; i < 8 && i < left; i++)
 		to[i] = static_cast<uint8_t>(word >> i * 8);
 }
 
