@@ -10,6 +10,8 @@
 
 /* Most pieces of a boundary: the flags that lie between the words of two neighbours. */
 #define BENCH_GMPI_PIECES	16
+/* Blocks that make calls: each with a piece, and one that adds up. */
+#define BENCH_GMPI_CALLERS	17
 
 /* gmpi-himeno (GMPI paper, Fig. 5, VI B): Himeno of a node that is a rank. */
 struct bench_gmpi_himeno {
@@ -23,7 +25,7 @@ struct bench_gmpi_himeno {
 	uint64_t sums;		/* double[2 + nodes], attached: squared residuals of this rank, of all, and of each */
 	uint64_t parts;		/* double[blocks]: those of blocks */
 	uint64_t requests;	/* MPI_Request[pieces][2 * max(sides, nodes)] */
-	uint64_t phases;	/* uint64_t[iterations][3]: ticks of computation, halo, convergence */
+	uint64_t phases;	/* uint64_t[iterations][3]: ticks of computation, halo, convergence; the last two at the same time, but by DAEMON */
 	double tolerance;	/* an iteration whose sum is less is the last */
 	uint32_t way;		/* BENCH_GMPI_DAEMON ... */
 	uint32_t pieces;

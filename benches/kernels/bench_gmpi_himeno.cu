@@ -154,7 +154,13 @@ GGAS_FN double sum_of_units(const himeno_field &f, const himeno::cut &cut)
 	return sum_of_threads(sum);
 }
 
-/* By block 0, when all blocks have left their sums. */
+/* Which block adds up: one without a part in the halo, which goes on meanwhile. The daemon knows block 0 only. */
+GGAS_FN uint32_t block_that_adds(const bench_gmpi_himeno &args)
+{
+	return args.way == BENCH_GMPI_DAEMON || args.pieces >= ggas_blocks() ? 0 : args.pieces;
+}
+
+/* By that block, when all blocks have left their sums. */
 GGAS_FN int convergence(const bench_gmpi_himeno &args, gmpi_buf_t *buf)
 {
 	auto *sums = pointer<double>(args.sums);
@@ -248,28 +254,27 @@ struct solver {
 			pointer<double>(args.parts)[ggas_block()] = sum;
 	}
 
-	/* Computation, halo, convergence; `times`: ticks of each, by who measures. */
+	/* Computation, halo, convergence; `times`: ticks of each. The last two go on at the same time. */
 	GGAS_FN int iterate(meeting &blocks, uint64_t iteration, uint64_t *times) const
 	{
 		uint64_t before = ggas_ticks();
-		auto mark = [&](uint32_t phase) {
+		auto mark = [&](uint32_t phase, uint32_t block) {
 			uint64_t now = ggas_ticks();
-			if (times)
+			if (ggas_block() == block && ggas_thread() == 0)
 				times[phase] = now - before;
 			before = now;
 		};
 		compute(iteration);
 		int error = blocks.come();
-		mark(0);
+		mark(0, 0);
 		if (!error)
 			error = halo(args, window, buf, blocks, iteration + 1);
-		mark(1);
-		if (!error && ggas_block() == 0)
+		mark(1, 0);
+		uint32_t adds = block_that_adds(args);
+		if (!error && ggas_block() == adds)
 			error = convergence(args, buf);
-		if (!error)
-			error = blocks.come();
-		mark(2);
-		return error;
+		mark(2, adds);
+		return error ? error : blocks.come();
 	}
 };
 
@@ -299,7 +304,7 @@ GGAS_KERNEL_BOUND(bench_gmpi_himeno_lasting, bench_gmpi_himeno, BENCH_HIMENO_LAS
 	for (uint64_t i = 0; i < watch.rounds() && !error; i++) {
 		if (measures)
 			watch.begin(i);
-		error = s.iterate(blocks, i, measures ? phases + 3 * i : nullptr);
+		error = s.iterate(blocks, i, phases + 3 * i);
 		bench_himenos::note(state, error, i);
 		if (measures && !error) {
 			watch.end(i);

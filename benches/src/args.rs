@@ -89,6 +89,7 @@ pub const BENCH_GMPI_DAEMON: u32 = 0;
 pub const BENCH_GMPI_DIRECT: u32 = 1;
 pub const BENCH_GMPI_PUT: u32 = 2;
 pub const BENCH_GMPI_PIECES: u32 = 16;
+pub const BENCH_GMPI_CALLERS: u32 = 17;
 pub const BENCH_POLLING_READ: u32 = 0;
 pub const BENCH_POLLING_COMPUTE: u32 = 1;
 pub const BENCH_HPE_SORT_RUN: u32 = 16;

@@ -3,7 +3,7 @@
 
 use ggas_gmpi::{Comm, Config, Polling};
 
-use crate::args::BENCH_GMPI_PIECES;
+use crate::args::BENCH_GMPI_CALLERS;
 use crate::gmpi::{Ranks, config, is_by_mpi};
 use crate::himeno::{ByGmpi, Data, Form, Parts, Reference, Run, Way, sum_of_planes};
 use crate::host::require_memory;
@@ -134,7 +134,7 @@ impl Carriers {
         let wanted = |name: &str| methods.iter().any(|method| method.starts_with(name));
         let own = wanted("own").then(|| Ranks::own(setup, &config)).transpose()?;
         let direct = || -> Result<_, BenchError> {
-            let ports = BENCH_GMPI_PIECES;
+            let ports = BENCH_GMPI_CALLERS;
             // Nobody calls the daemon.
             let config = Config { ports, polling: Polling::Sleep, ..config.clone() };
             let ranks = Ranks::own(setup, &config)?;
@@ -160,8 +160,8 @@ impl Carriers {
             notes.push(format!("own: {}", own.carrier()));
         }
         notes.push(
-            "put, direct, own, mpi: one kernel; kernel-ends: packing and unpacking are in the computation; ggas: without \
-             convergence"
+            "put, direct, own, mpi: one kernel; put, direct: one block adds up while others exchange halos; kernel-ends: \
+             packing and unpacking are in the computation; ggas: without convergence"
                 .to_owned(),
         );
         notes
