@@ -16,90 +16,121 @@ constexpr int halo_tag = 1;
 /* Shared memory in which a block keeps coefficients: what a block may have without being asked for more, less what calls need. */
 constexpr uint32_t kept_bytes = 45056;
 
-/* A boundary that this node exchanges, and the floats of it that the calling block has. */
+/* A boundary that this node exchanges, and the floats of it that the calling block has. Of each field its own places. */
 struct message {
-	const bench_himeno_side &side;
-	float *out, *in;
+	const bench_himeno_side *side;
+	float *out[2], *in[2];
+	float *there[2];	/* by puts */
+	const float *came[2];
 	uint64_t begin, end;
+	uint32_t node;
 	bool packed;
 
 	GGAS_FN int count() const { return static_cast<int>(end - begin); }
 };
 
-/* Boundary `number` of the field that iteration `next` reads. What lies together goes from field to field, but by the daemon: it takes
- * attached memory. */
-GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number, uint64_t next)
+/* What lies together goes from field to field, but by the daemon: it takes attached memory. */
+GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number)
 {
-	const bench_himeno_side &side = bench_himenos::side_of(args.grid, number);
-	uint64_t floats = bench_himenos::floats_of(side), piece = ggas_block();
-	uint64_t pieces = args.way == BENCH_GMPI_DAEMON ? 1 : args.pieces;
+	const bench_himeno &grid = args.grid;
+	const bench_himeno_side &side = bench_himenos::side_of(grid, number);
+	const ggas_window &window = *pointer<const ggas_window>(grid.window);
+	bool whole = args.way == BENCH_GMPI_DAEMON;
+	uint64_t floats = bench_himenos::floats_of(side), piece = ggas_block(), pieces = args.pieces;
 	/* Pieces begin at multiples of 128 bytes. */
 	auto cut = [=](uint64_t piece) { return piece >= pieces ? floats : floats * piece / pieces / 32 * 32; };
+	message m = { &side, {}, {}, {}, {}, whole ? 0 : cut(piece), whole ? floats : cut(piece + 1), side.node, side.packed || whole };
 	uint64_t at = pointer<const uint64_t>(args.place)[number];
-	bool packed = side.packed || args.way == BENCH_GMPI_DAEMON;
-	float *field = bench_himenos::field(args.grid, next);
-	float *out = packed ? pointer<float>(args.message + at) : field + side.from;
-	float *in = packed ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond;
-	bool whole = args.way == BENCH_GMPI_DAEMON;
-	return { side, out, in, whole ? 0 : cut(piece), whole ? floats : cut(piece + 1), packed };
+	for (uint32_t i = 0; i < 2; i++) {
+		float *field = bench_himenos::field(grid, i);
+		m.out[i] = m.packed ? pointer<float>(args.message + at) : field + side.from;
+		m.in[i] = m.packed ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond;
+		m.there[i] = m.packed ? ggas_pointer_of_node<float>(&window, side.node, side.arrives_there[i]) :
+					ggas_pointer_of_node<float>(&window, side.node, grid.field[i]) + side.to;
+		m.came[i] = pointer<const float>(window.local + side.arrives[i]);
+	}
+	return m;
 }
 
-GGAS_FN void pack_all(const bench_gmpi_himeno &args, uint64_t next, uint64_t self, uint64_t all)
+/* The boundaries of the calling block, looked up once: it takes longer than to send one. */
+class messages {
+public:
+	GGAS_FN explicit messages(const bench_gmpi_himeno &args) : args_(args), kept_(room())
+	{
+		for (uint32_t i = ggas_thread(); i < args.grid.sides && i < most; i += ggas_threads())
+			kept_[i] = message_of(args, i);
+		ggas_syncthreads();
+	}
+	GGAS_FN uint32_t count() const { return args_.grid.sides; }
+	GGAS_FN message operator[](uint32_t i) const { return i < most ? kept_[i] : message_of(args_, i); }
+
+private:
+	static constexpr uint32_t most = 8;
+	GGAS_FN static message *room()
+	{
+		GGAS_SHARED_ARRAY(message, kept, most);
+		return kept;
+	}
+
+	const bench_gmpi_himeno &args_;
+	message *kept_;
+};
+
+/* Of the field that iteration `next` reads. */
+GGAS_FN void pack_all(const bench_gmpi_himeno &args, const messages &all, uint64_t next, uint64_t self, uint64_t threads)
 {
-	for (uint32_t i = 0; i < args.grid.sides; i++) {
-		message m = message_of(args, i, next);
+	for (uint32_t i = 0; i < all.count(); i++) {
+		message m = all[i];
 		if (m.packed)
-			bench_himenos::pack(args.grid, m.side, bench_himenos::field(args.grid, next), m.out, m.begin, m.end, self,
-					    all);
+			bench_himenos::pack(args.grid, *m.side, bench_himenos::field(args.grid, next), m.out[next & 1], m.begin, m.end, self,
+					    threads);
 	}
 }
 
-GGAS_FN void unpack_all(const bench_gmpi_himeno &args, uint64_t next, uint64_t self, uint64_t all)
+GGAS_FN void unpack_all(const bench_gmpi_himeno &args, const messages &all, uint64_t next, uint64_t self, uint64_t threads)
 {
-	for (uint32_t i = 0; i < args.grid.sides; i++) {
-		message m = message_of(args, i, next);
+	for (uint32_t i = 0; i < all.count(); i++) {
+		message m = all[i];
 		if (m.packed)
-			bench_himenos::unpack(args.grid, m.side, bench_himenos::field(args.grid, next), m.in, m.begin, m.end, self,
-					      all);
+			bench_himenos::unpack(args.grid, *m.side, bench_himenos::field(args.grid, next), m.in[next & 1], m.begin, m.end, self,
+					      threads);
 	}
 }
 
 /* The halo by MPI calls: by one block, or each with its pieces. With one neighbour it is one call. */
-GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, gmpi_buf_t *buf, uint64_t next)
+GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, const messages &all, gmpi_buf_t *buf, uint64_t next)
 {
-	uint32_t sides = args.grid.sides;
+	uint32_t sides = all.count(), field = next & 1;
 	if (sides == 1) {
-		message m = message_of(args, 0, next);
-		int node = static_cast<int>(m.side.node);
-		return GMPI_Sendrecv(buf, m.out + m.begin, m.count(), MPI_FLOAT, node, halo_tag, m.in + m.begin, m.count(), MPI_FLOAT,
-				     node, halo_tag, args.comm, MPI_STATUS_IGNORE);
+		message m = all[0];
+		int node = static_cast<int>(m.node);
+		return GMPI_Sendrecv(buf, m.out[field] + m.begin, m.count(), MPI_FLOAT, node, halo_tag, m.in[field] + m.begin, m.count(),
+				     MPI_FLOAT, node, halo_tag, args.comm, MPI_STATUS_IGNORE);
 	}
 	MPI_Request *requests = pointer<MPI_Request>(args.requests) + uint64_t(ggas_block()) * 2 * sides;
 	int error = MPI_SUCCESS;
 	for (uint32_t i = 0; i < sides && !error; i++) {
-		message m = message_of(args, i, next);
-		error = GMPI_Irecv(buf, m.in + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.side.node), halo_tag, args.comm,
+		message m = all[i];
+		error = GMPI_Irecv(buf, m.in[field] + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.node), halo_tag, args.comm,
 				   &requests[i]);
 	}
 	for (uint32_t i = 0; i < sides && !error; i++) {
-		message m = message_of(args, i, next);
-		error = GMPI_Isend(buf, m.out + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.side.node), halo_tag, args.comm,
+		message m = all[i];
+		error = GMPI_Isend(buf, m.out[field] + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.node), halo_tag, args.comm,
 				   &requests[sides + i]);
 	}
 	return error ? error : GMPI_Waitall(buf, static_cast<int>(2 * sides), requests, MPI_STATUSES_IGNORE);
 }
 
 /* The halo by stores into the neighbours' parts of the window, and flags. */
-GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const ggas_window &window, uint64_t next)
+GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const messages &all, const ggas_window &window, uint64_t next)
 {
 	const bench_himeno &grid = args.grid;
 	float *field = bench_himenos::field(grid, next);
 	uint64_t flag = ggas_block() * sizeof(uint64_t);
-	for (uint32_t i = 0; i < grid.sides; i++) {
-		message m = message_of(args, i, next);
-		float *there = m.packed ? ggas_pointer_of_node<float>(&window, m.side.node, m.side.arrives_there[next & 1]) :
-					  ggas_pointer_of_node<float>(&window, m.side.node, grid.field[next & 1]) + m.side.to;
-		bench_himenos::pack(grid, m.side, field, there, m.begin, m.end, ggas_thread(), ggas_threads());
+	for (uint32_t i = 0; i < all.count(); i++) {
+		message m = all[i];
+		bench_himenos::pack(grid, *m.side, field, m.there[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
 	}
 	ggas_syncthreads();
 	const uint64_t *awaited = nullptr;
@@ -112,11 +143,10 @@ GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const ggas_window &windo
 	}
 	if (int error = ggas_parts_wait(window, awaited, next, peer))
 		return error;
-	for (uint32_t i = 0; i < grid.sides; i++) {
-		message m = message_of(args, i, next);
-		auto *came = pointer<const float>(window.local + m.side.arrives[next & 1]);
+	for (uint32_t i = 0; i < all.count(); i++) {
+		message m = all[i];
 		if (m.packed)
-			bench_himenos::unpack(grid, m.side, field, came, m.begin, m.end, ggas_thread(), ggas_threads());
+			bench_himenos::unpack(grid, *m.side, field, m.came[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
 	}
 	return GGAS_OK;
 }
@@ -202,34 +232,36 @@ private:
 	uint64_t came_;
 };
 
-GGAS_FN int halo(const bench_gmpi_himeno &args, const ggas_window &window, gmpi_buf_t *buf, meeting &blocks, uint64_t next)
+GGAS_FN int halo(const bench_gmpi_himeno &args, const messages &all, const ggas_window &window, gmpi_buf_t *buf, meeting &blocks,
+		 uint64_t next)
 {
 	if (args.way == BENCH_GMPI_DAEMON) {
 		uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
-		uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
-		pack_all(args, next, self, all);
+		uint64_t threads = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
+		pack_all(args, all, next, self, threads);
 		int error = blocks.come();
 		if (!error && ggas_block() == 0)
-			error = halo_by_calls(args, buf, next);
+			error = halo_by_calls(args, all, buf, next);
 		if (!error)
 			error = blocks.come();
 		if (!error)
-			unpack_all(args, next, self, all);
+			unpack_all(args, all, next, self, threads);
 		return error;
 	}
 	if (ggas_block() >= args.pieces)
 		return GGAS_OK;
 	if (args.way == BENCH_GMPI_PUT)
-		return halo_by_puts(args, window, next);
-	pack_all(args, next, ggas_thread(), ggas_threads());
-	int error = halo_by_calls(args, buf, next);
+		return halo_by_puts(args, all, window, next);
+	pack_all(args, all, next, ggas_thread(), ggas_threads());
+	int error = halo_by_calls(args, all, buf, next);
 	if (!error)
-		unpack_all(args, next, ggas_thread(), ggas_threads());
+		unpack_all(args, all, next, ggas_thread(), ggas_threads());
 	return error;
 }
 
 struct solver {
 	const bench_gmpi_himeno &args;
+	messages boundaries;
 	ggas_window window;
 	gmpi_buf_t *buf;
 	himeno::cut cut;
@@ -268,7 +300,7 @@ struct solver {
 		int error = blocks.come();
 		mark(0, 0);
 		if (!error)
-			error = halo(args, window, buf, blocks, iteration + 1);
+			error = halo(args, boundaries, window, buf, blocks, iteration + 1);
 		mark(1, 0);
 		uint32_t adds = block_that_adds(args);
 		if (!error && ggas_block() == adds)
@@ -291,7 +323,7 @@ GGAS_KERNEL_BOUND(bench_gmpi_himeno_lasting, bench_gmpi_himeno, BENCH_HIMENO_LAS
 	himeno_field f = bench_himenos::fields(grid, 0);
 	himeno::cut cut(f, bench_himenos::has(grid.edge[0]) ? 1 : 2, bench_himenos::has(grid.edge[1]) ? grid.z + 1 : grid.z,
 			grid.slabs);
-	solver s = { args, *pointer<const ggas_window>(grid.window), pointer<gmpi_buf_t>(args.buf), cut,
+	solver s = { args, messages(args), *pointer<const ggas_window>(grid.window), pointer<gmpi_buf_t>(args.buf), cut,
 		     himeno::kept(room, quads, cut) };
 	uint32_t number = 0;
 	for (uint32_t unit = ggas_block(); unit < cut.units(); unit += ggas_blocks(), number += cut.height())
@@ -326,7 +358,7 @@ GGAS_KERNEL_BOUND(bench_gmpi_himeno_pack, bench_gmpi_himeno, bench_himenos::most
 	auto *parts = pointer<double>(args.parts);
 	uint64_t self = static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread();
 	uint64_t all = static_cast<uint64_t>(ggas_blocks()) * ggas_threads();
-	pack_all(args, ggas_load_relaxed(&state->iteration), self, all);
+	pack_all(args, messages(args), ggas_load_relaxed(&state->iteration), self, all);
 	himeno_field f = bench_himenos::fields(grid, 0);
 	uint32_t first = bench_himenos::has(grid.edge[0]) ? 1 : 2;
 	uint32_t end = bench_himenos::has(grid.edge[1]) ? grid.z + 1 : grid.z;
@@ -352,6 +384,6 @@ GGAS_KERNEL_BOUND(bench_gmpi_himeno_unpack, bench_gmpi_himeno, bench_himenos::mo
 {
 	using namespace bench_gmpi_himenos;
 	uint64_t next = ggas_load_relaxed(&pointer<bench_himeno_state>(args.grid.state)->iteration);
-	unpack_all(args, next, static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(),
+	unpack_all(args, messages(args), next, static_cast<uint64_t>(ggas_block()) * ggas_threads() + ggas_thread(),
 		   static_cast<uint64_t>(ggas_blocks()) * ggas_threads());
 }

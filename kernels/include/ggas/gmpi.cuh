@@ -192,7 +192,7 @@ GMPI_SCOPED GMPI_Sendrecv(gmpi_buf_t *buf, const void *from, int count, GMPI_Dat
 			  int to_count, GMPI_Datatype to_type, int source, int to_tag, GMPI_Comm comm, GMPI_Status *status,
 			  GMPI_LINE)
 {
-	ggas_impl::gmpi_message out = { from, count, type, dest, tag }, in = { to, to_count, to_type, source, to_tag };
+	ggas_impl::direct_words out = { from, count, type, dest, tag }, in = { to, to_count, to_type, source, to_tag };
 	return ggas_impl::gmpi_exchange<Scope>(buf, out, in, comm, status, line);
 }
 GMPI_SCOPED GMPI_Probe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, GMPI_Status *status, GMPI_LINE)

@@ -105,7 +105,7 @@
 #define GMPI_DIRECT_PLACED	32768	/* bytes of the shortest message that is written to its place */
 #define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot */
 #define GMPI_DIRECT_BOARD	512	/* bytes of a board for collectives: two for each port and member behind the mailboxes */
-#define GMPI_DIRECT_SHORT	4096	/* bytes of the longest short message; half a slot if that is less */
+#define GMPI_DIRECT_SHORT	8192	/* bytes of the longest short message; half a slot if that is less */
 
 #define GMPI_ANY_SOURCE		-1
 #define GMPI_ANY_TAG		-1

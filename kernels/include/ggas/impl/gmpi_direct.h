@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_GMPI_DIRECT_H
 #define GGAS_IMPL_GMPI_DIRECT_H
 
-#include "gmpi_direct_requests.h"
+#include "gmpi_direct_now.h"
 
 namespace ggas_impl
 {
@@ -106,6 +106,13 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 		return GMPI_SUCCESS;
 	if (!gmpi_port_of(buf))
 		return gmpi_no_port(buf, receives ? GMPI_CALL_RECV : GMPI_CALL_SEND, line);
+	/* Few lines the leader sends and takes itself. */
+	direct_words words = { at, count, type, rank, tag };
+	if (direct_is_much<Scope>((static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK) * static_cast<uint64_t>(count))) {
+		direct_now now = direct_try_all<Scope>(buf, direct, receives ? nullptr : &words, receives ? &words : nullptr, status);
+		if (now.over)
+			return now.error;
+	}
 	crew::enter();
 	if (!crew::leads())
 		return crew::work();

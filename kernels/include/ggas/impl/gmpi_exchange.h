@@ -3,26 +3,26 @@
 #ifndef GGAS_IMPL_GMPI_EXCHANGE_H
 #define GGAS_IMPL_GMPI_EXCHANGE_H
 
+#include "gmpi_direct_now.h"
 #include "gmpi_requests.h"
 
 namespace ggas_impl
 {
 
-/* One of the two messages. */
-struct gmpi_message {
-	const void *at;
-	int count, type, rank, tag;
-};
-
 /* Between kernels; a null way is MPI_PROC_NULL. The send goes first: one that cannot be leaves no receive behind that takes a later message. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, const gmpi_message &out,
-			      const gmpi_message &in, gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, const direct_words &out,
+			      const direct_words &in, gmpi_status *status, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
 	using crew = direct_crew<Scope>;
 	if (!gmpi_port_of(buf))
 		return gmpi_no_port(buf, GMPI_CALL_SENDRECV, line);
+	direct_now now = direct_try_all<Scope>(buf, there ? there : here, there ? &out : nullptr, here ? &in : nullptr, status);
+	if (now.over)
+		return now.error;
+	if (now.sent)
+		there = nullptr;
 	crew::enter();
 	if (!crew::leads())
 		return crew::work();
@@ -47,7 +47,7 @@ GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, con
 }
 
 template <ggas_scope Scope>
-GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const gmpi_message &out, const gmpi_message &in, uint64_t comm, gmpi_status *status,
+GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const direct_words &in, uint64_t comm, gmpi_status *status,
 			    uint32_t line)
 {
 	using team = gmpi_team<Scope>;

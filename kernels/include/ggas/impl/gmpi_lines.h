@@ -29,6 +29,16 @@ struct by_bytes {
 	GGAS_FN static void store(uint8_t *to, uint64_t word) { store_word(to, 8, word); }
 };
 
+/* What a line has, into the place of a message of which `fits` bytes are wanted. */
+template <class Access> GGAS_FN void store_line(uint8_t *to, uint64_t fits, uint64_t line, uint64_t word)
+{
+	uint64_t end = 8 * line;
+	if (line && end <= fits)
+		Access::store(to + end - 8, word);
+	else if (line && end < fits + 8)
+		store_word(to + end - 8, fits + 8 - end, word);
+}
+
 /* The lines of one message: line 0 says what it is, the others have 8 of its bytes each. */
 struct direct_lines {
 	ggas_u128 *first;
@@ -91,13 +101,8 @@ private:
 			ggas_u128 line[lines_at_once];
 			if (int error = wait_for(wait, line, i, count, all))
 				return error;
-			for (uint32_t k = 0; k < lines_at_once; k++) {
-				uint64_t next = i + k * all, end = 8 * next;
-				if (next && end <= fits)
-					Access::store(to + end - 8, line[k].lo);
-				else if (next && end < fits + 8)
-					store_word(to + end - 8, fits + 8 - end, line[k].lo);
-			}
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				store_line<Access>(to, fits, i + k * all, line[k].lo);
 		}
 		return GMPI_SUCCESS;
 	}
