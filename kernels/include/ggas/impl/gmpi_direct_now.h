@@ -56,8 +56,8 @@ public:
 	template <class Access> GGAS_FN direct_arrival take(const direct_wish &in)
 	{
 		uint32_t all = ggas_threads();
-		/* As long as the message is not known, its lines are hoped for. */
-		uint64_t hoped = direct_is_short(in.bytes, slot_bytes_) ? in.bytes : 0, count = 1 + (hoped + 7) / 8, i = ggas_thread();
+		/* As long as the message is not known, as many lines are hoped for as there is room for. */
+		uint64_t count = 1 + (in.bytes + 7) / 8, i = ggas_thread();
 		direct_arrival came = { false, false, 0 };
 		do {
 			ggas_u128 line[lines_at_once];
@@ -133,7 +133,8 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 	uint64_t sent = there->sent, emptied = there->emptied, sends = there->sends.posted;
 	uint64_t taken = here->taken, told = here->told, receives = here->receives.posted, mine = here->mine;
 	bool sends_now = there->theirs && sends == there->sends.done && direct_is_short(out.bytes, slot_bytes) && sent - emptied < slots;
-	bool receives_now = mine && receives == here->receives.done;
+	/* A long receive tells its place at once, which is the leader's way. */
+	bool receives_now = mine && receives == here->receives.done && direct_is_short(in.bytes, slot_bytes);
 	if ((out.is_wanted && !sends_now) || (in.is_wanted && !receives_now))
 		return { false, false, GMPI_SUCCESS };
 	bool leads = ggas_thread() == 0;

@@ -17,10 +17,6 @@ const NOBODY: u64 = GMPI_PROC_NULL as u32 as u64;
 /// Where indices go.
 const INDICES: usize = BYTES - 4096;
 
-fn both(first: u64, second: u64) -> u64 {
-    first & 0xffff_ffff | second << 32
-}
-
 /// `count` receives of a long each from `peer`, tag i behind requests `first` on.
 fn receives(mut script: Script, at: u64, peer: u64, tags: std::ops::Range<u64>, comm: u64) -> Script {
     for tag in tags {

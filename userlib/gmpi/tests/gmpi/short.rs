@@ -13,10 +13,6 @@ const MOST: u64 = GMPI_ANSWER_MESSAGE as u64;
 /// What is around a buffer.
 const GUARD: u8 = 0xee;
 
-fn both(first: u64, second: u64) -> u64 {
-    first | second << 32
-}
-
 fn pattern(bytes: u64, seed: u64) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + seed) as u8).collect()
 }

@@ -22,6 +22,11 @@ pub const LONG: u64 = ggas_gmpi::layout::GMPI_LONG as u64;
 pub const DOUBLE: u64 = ggas_gmpi::layout::GMPI_DOUBLE as u64;
 pub const ANY: u64 = u64::MAX;
 
+/// Two halves of an argument.
+pub fn both(first: u64, second: u64) -> u64 {
+    first | second << 32
+}
+
 pub fn config() -> Config {
     Config { timeout: SOON, ..Config::default() }
 }
