@@ -64,6 +64,14 @@ pub const VIEWS: &[View] = &[
         output: "userlib/gmpi/src/layout.rs",
     },
     View {
+        headers: &["kernels/include/ggas/hpe_layout.h"],
+        includes: &["kernels/include"],
+        arguments: &[],
+        folders: &["kernels/include/ggas"],
+        except: &[],
+        output: "userlib/hpe/src/layout.rs",
+    },
+    View {
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],

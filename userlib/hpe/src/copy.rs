@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::context::{Context, Ticket};
 use crate::error::HpeError;
 use crate::objects::Place;
-use crate::pinned::{Pair, Pool};
+use crate::pinned::{Pair, Pool, Slot};
+use crate::spread::Piece;
 
 /// How bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,76 +59,117 @@ impl Counters {
 pub(crate) struct Copier<'a> {
     pub contexts: &'a [Context],
     pub pool: &'a Pool,
+    pub counters: &'a Counters,
     /// Whether devices are asked to reach each other.
     pub peers: bool,
 }
 
 impl Copier<'_> {
-    /// Copies between places that do not overlap.
+    /// Copies between places that do not overlap, and counts how.
     ///
     /// # Safety
     /// `len` bytes are memory at both, which nobody writes or, at the destination, uses meanwhile.
-    pub unsafe fn copy(&self, dst: &Place, src: &Place, len: usize) -> Result<Way, HpeError> {
-        match (dst, src) {
+    pub unsafe fn copy(&self, dst: &Place, src: &Place, len: usize) -> Result<(), HpeError> {
+        let way = match (dst, src) {
+            (Place::Spread(object, offset), _) => {
+                // SAFETY: the caller's contract, of a part of the bytes.
+                let part =
+                    |piece: Piece| unsafe { self.copy(&piece.place(), &src.behind(piece.at), piece.len) };
+                return object.pieces(*offset, len).try_for_each(part);
+            }
+            (_, Place::Spread(object, offset)) => {
+                // SAFETY: the same.
+                let part =
+                    |piece: Piece| unsafe { self.copy(&dst.behind(piece.at), &piece.place(), piece.len) };
+                return object.pieces(*offset, len).try_for_each(part);
+            }
             (Place::Shared(object, offset), _) => {
                 let _held = object.hold(*offset, len, true)?;
                 // SAFETY: the caller's contract; the object is held.
-                unsafe { self.copy(&Place::Host(object.side(*offset)), src, len) }
+                return unsafe { self.copy(&Place::Host(object.side(*offset)), src, len) };
             }
             (_, Place::Shared(object, offset)) => {
                 let _held = object.hold(*offset, len, false)?;
                 // SAFETY: the same.
-                unsafe { self.copy(dst, &Place::Host(object.side(*offset)), len) }
+                return unsafe { self.copy(dst, &Place::Host(object.side(*offset)), len) };
             }
             (Place::Host(dst), Place::Host(src)) => {
                 // SAFETY: the caller's contract.
                 unsafe { (*dst as *mut u8).copy_from_nonoverlapping(*src as *const u8, len) };
-                Ok(Way::Host)
+                Way::Host
             }
             (Place::Device { index: to, address: dst, .. }, Place::Host(src)) => {
-                let context = &self.contexts[*to];
-                if !context.device.wants_pinned() {
-                    // SAFETY: the caller's contract.
-                    return unsafe { context.copy(*dst, *src, len) }.map(|()| Way::Direct);
-                }
-                let fill = |buffer: &mut [u8], offset: usize| {
-                    // SAFETY: bytes of the source; the buffer is this copy's.
-                    unsafe {
-                        buffer
-                            .as_mut_ptr()
-                            .copy_from_nonoverlapping((*src + offset as u64) as *const u8, buffer.len())
-                    };
-                    Ok(buffer.len())
-                };
                 // SAFETY: the caller's contract.
-                unsafe { self.feed(context, *dst, len, fill) }.map(|_| Way::Staged)
+                unsafe { self.up(&self.contexts[*to], *dst, *src, len)? }
             }
             (Place::Host(dst), Place::Device { index: from, address: src, .. }) => {
-                let context = &self.contexts[*from];
-                if !context.device.wants_pinned() {
-                    // SAFETY: the caller's contract.
-                    return unsafe { context.copy(*dst, *src, len) }.map(|()| Way::Direct);
-                }
-                let empty = |buffer: &[u8], offset: usize| {
-                    // SAFETY: bytes of the destination; the buffer is this copy's.
-                    unsafe {
-                        buffer
-                            .as_ptr()
-                            .copy_to_nonoverlapping((*dst + offset as u64) as *mut u8, buffer.len())
-                    };
-                    Ok(buffer.len())
-                };
                 // SAFETY: the caller's contract.
-                unsafe { self.drain(context, *src, len, empty) }.map(|_| Way::Staged)
+                unsafe { self.down(*dst, &self.contexts[*from], *src, len)? }
             }
             (
                 Place::Device { index: to, address: dst, .. },
                 Place::Device { index: from, address: src, .. },
             ) => {
                 // SAFETY: the caller's contract.
-                unsafe { self.between(&self.contexts[*to], *dst, &self.contexts[*from], *src, len) }
+                unsafe { self.between(&self.contexts[*to], *dst, &self.contexts[*from], *src, len)? }
             }
+        };
+        self.counters.add(way, len);
+        Ok(())
+    }
+
+    /// From the host to a device.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    unsafe fn up(&self, to: &Context, dst: u64, src: u64, len: usize) -> Result<Way, HpeError> {
+        if !to.device.wants_pinned() || self.pool.holds(src, len) {
+            // SAFETY: the caller's contract.
+            return unsafe { to.copy(dst, src, len) }.map(|()| Way::Direct);
         }
+        if let Some(slot) = self.pool.slot(len) {
+            // SAFETY: bytes of the source; the slot is this copy's.
+            unsafe { slot.start.copy_from_nonoverlapping(src as *const u8, len) };
+            // SAFETY: the caller's contract.
+            let copied = unsafe { to.copy(dst, slot.start as u64, len) };
+            return settle_slot(slot, copied);
+        }
+        let fill = |buffer: &mut [u8], offset: usize| {
+            let from = (src + offset as u64) as *const u8;
+            // SAFETY: bytes of the source; the buffer is this copy's.
+            unsafe { buffer.as_mut_ptr().copy_from_nonoverlapping(from, buffer.len()) };
+            Ok(buffer.len())
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.feed(to, dst, len, fill) }.map(|_| Way::Staged)
+    }
+
+    /// From a device to the host.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    unsafe fn down(&self, dst: u64, from: &Context, src: u64, len: usize) -> Result<Way, HpeError> {
+        if !from.device.wants_pinned() || self.pool.holds(dst, len) {
+            // SAFETY: the caller's contract.
+            return unsafe { from.copy(dst, src, len) }.map(|()| Way::Direct);
+        }
+        if let Some(slot) = self.pool.slot(len) {
+            // SAFETY: the caller's contract; the slot is this copy's.
+            let copied = unsafe { from.copy(slot.start as u64, src, len) };
+            if copied.is_ok() {
+                // SAFETY: bytes of the destination.
+                unsafe { slot.start.copy_to_nonoverlapping(dst as *mut u8, len) };
+            }
+            return settle_slot(slot, copied);
+        }
+        let empty = |buffer: &[u8], offset: usize| {
+            let to = (dst + offset as u64) as *mut u8;
+            // SAFETY: bytes of the destination; the buffer is this copy's.
+            unsafe { buffer.as_ptr().copy_to_nonoverlapping(to, buffer.len()) };
+            Ok(buffer.len())
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.drain(from, src, len, empty) }.map(|_| Way::Staged)
     }
 
     /// # Safety
@@ -147,6 +189,13 @@ impl Copier<'_> {
         if self.peers && reach(to, from) {
             // SAFETY: the same; the engine of the destination reaches the source.
             return unsafe { to.copy(dst, src, len) }.map(|()| Way::Peer);
+        }
+        if let Some(slot) = self.pool.slot(len) {
+            // SAFETY: the same, by way of the slot, which is this copy's.
+            let copied = unsafe { from.copy(slot.start as u64, src, len) };
+            // SAFETY: the same.
+            let copied = copied.and_then(|()| unsafe { to.copy(dst, slot.start as u64, len) });
+            return settle_slot(slot, copied);
         }
         let pair = self.pool.take()?;
         // SAFETY: the same.
@@ -295,12 +344,25 @@ impl Copier<'_> {
     }
 }
 
+/// Whether a copy that failed so may still use its buffers.
+fn may_go_on(error: &HpeError) -> bool {
+    matches!(error, HpeError::Timeout { .. } | HpeError::Gpu(_) | HpeError::Lost { .. })
+}
+
 /// Returns the buffers, unless a copy may still use them.
 fn settle<T>(pair: Pair<'_>, result: Result<T, HpeError>) -> Result<T, HpeError> {
-    if matches!(result, Err(HpeError::Timeout { .. } | HpeError::Gpu(_) | HpeError::Lost { .. })) {
+    if result.as_ref().is_err_and(may_go_on) {
         pair.abandon();
     }
     result
+}
+
+/// The same of a slot.
+fn settle_slot(slot: Slot<'_>, result: Result<(), HpeError>) -> Result<Way, HpeError> {
+    if result.as_ref().is_err_and(may_go_on) {
+        slot.abandon();
+    }
+    result.map(|()| Way::Staged)
 }
 
 /// Whether the engine of `to` reaches the memory of `from`.

@@ -104,6 +104,19 @@ pub enum HpeError {
         /// The address.
         address: u64,
     },
+    /// Accesses of kernels there cannot be told apart by device.
+    #[error(
+        "whose memory around {address:#x} is cannot be told in kernels: name an object of `alloc` or `alloc_spread`, each of whose devices was named once"
+    )]
+    Unmapped {
+        /// The address; 0 for all memory of a GPU.
+        address: u64,
+    },
+    /// A distributed object cannot lie on these devices.
+    #[error(
+        "a distributed object needs one device or more: GPUs that reach each other, or devices of the executor"
+    )]
+    Apart,
     /// The operating system refused.
     #[error("{what}: {error}")]
     System {

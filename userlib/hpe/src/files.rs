@@ -6,6 +6,7 @@ use crate::error::HpeError;
 use crate::fork;
 use crate::objects::Place;
 use crate::runtime::Runtime;
+use crate::spread::Piece;
 
 impl Runtime {
     /// Reads from a file, a pipe or a socket to any memory, as `read` and (with `offset`) `pread` do. Only of a regular file it asks more
@@ -94,6 +95,17 @@ impl Runtime {
                 // SAFETY: the caller's contract; the range was checked.
                 unsafe { copier.feed(&copier.contexts[index], address, len, fill) }
             }
+            Place::Spread(object, offset) => {
+                let copier = self.copier();
+                let len = if more { len } else { len.min(copier.pool.buffer()) };
+                all(object.pieces(offset, len), |piece| {
+                    let fill = |buffer: &mut [u8], done: usize| {
+                        get(buffer.as_mut_ptr(), buffer.len(), piece.at + done)
+                    };
+                    // SAFETY: the same.
+                    unsafe { copier.feed(&copier.contexts[piece.index], piece.address, piece.len, fill) }
+                })
+            }
         }
     }
 
@@ -123,8 +135,36 @@ impl Runtime {
                 // SAFETY: the caller's contract; the range was checked.
                 unsafe { copier.drain(&copier.contexts[index], address, len, empty) }
             }
+            Place::Spread(object, offset) => {
+                let copier = self.copier();
+                all(object.pieces(offset, len), |piece| {
+                    let empty =
+                        |buffer: &[u8], done: usize| put(buffer.as_ptr(), buffer.len(), piece.at + done);
+                    // SAFETY: the same.
+                    unsafe { copier.drain(&copier.contexts[piece.index], piece.address, piece.len, empty) }
+                })
+            }
         }
     }
+}
+
+/// Moves pieces until one moves less than its bytes; an error behind the first bytes is left to the next call.
+fn all(
+    pieces: impl Iterator<Item = Piece>,
+    mut one: impl FnMut(&Piece) -> Result<usize, HpeError>,
+) -> Result<usize, HpeError> {
+    let mut total = 0;
+    for piece in pieces {
+        match one(&piece) {
+            Err(error) if total == 0 => return Err(error),
+            Err(_) => break,
+            Ok(moved) => total += moved,
+        }
+        if total < piece.at + piece.len {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 /// What a system call said.

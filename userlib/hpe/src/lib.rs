@@ -46,16 +46,22 @@ mod error;
 mod files;
 mod fork;
 mod futex;
+#[allow(missing_docs)]
+pub mod layout;
+mod map;
 mod objects;
 mod pinned;
 mod runtime;
 mod segment;
 mod shared;
+mod slots;
+mod spread;
 
 pub use address::DeviceId;
 pub use builder::{Builder, Tracking};
 pub use context::{LockCounts, Locking, Wait};
 pub use copy::{Way, WayCounts};
 pub use error::HpeError;
-pub use pinned::PinnedCounts;
+pub use map::{Map, RemoteCounts};
+pub use pinned::{PinnedBuffers, PinnedCounts};
 pub use runtime::{Counts, Runtime, SharedCounts, Use};

@@ -1,22 +1,24 @@
 //! What is allocated, and what a pointer means.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::Gpu;
 
-use crate::address::{Owner, owner};
+use crate::address::{DeviceId, Owner, owner};
 use crate::context::Context;
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
-use crate::segment::{Room, is_reserved};
+use crate::segment::{Room, Segment, is_reserved};
 use crate::shared::object::Object;
 use crate::shared::table;
+use crate::spread::Spread;
 
-/// Memory of a device alone, or of a device and the host.
+/// Memory of a device alone, of a device and the host, or of several devices.
 pub(crate) enum Kind {
     Plain(Memory, Arc<dyn Device>, Room),
     Shared(Arc<Object>),
+    Spread(Arc<Spread>),
 }
 
 /// What one call allocated. It lives until it was freed and no copy uses it.
@@ -31,6 +33,16 @@ impl Allocation {
         match &self.kind {
             Kind::Plain(memory, ..) => memory.address,
             Kind::Shared(object) => object.start,
+            Kind::Spread(object) => object.start(),
+        }
+    }
+
+    /// What its devices call the beginning.
+    pub fn inside(&self) -> u64 {
+        match &self.kind {
+            Kind::Plain(memory, ..) => memory.inside,
+            Kind::Shared(object) => object.memory.inside,
+            Kind::Spread(object) => object.inside(),
         }
     }
 }
@@ -41,6 +53,8 @@ impl Drop for Allocation {
             Kind::Plain(memory, device, room) => device.unmap(memory, room.size),
             // Copies may still use the object, which goes with the last of them.
             Kind::Shared(object) => table::remove(object),
+            // The same.
+            Kind::Spread(_) => {}
         }
     }
 }
@@ -58,21 +72,41 @@ pub(crate) enum Place {
     },
     /// Bytes of a shared object from an offset.
     Shared(Arc<Object>, usize),
+    /// Bytes of a distributed object from an offset.
+    Spread(Arc<Spread>, usize),
+}
+
+impl Place {
+    /// The place so many bytes further on, within what it was checked for.
+    pub fn behind(&self, bytes: usize) -> Place {
+        match self {
+            Place::Host(address) => Place::Host(address + bytes as u64),
+            Place::Device { index, address, _kept } => {
+                Place::Device { index: *index, address: address + bytes as u64, _kept: _kept.clone() }
+            }
+            Place::Shared(object, offset) => Place::Shared(object.clone(), offset + bytes),
+            Place::Spread(object, offset) => Place::Spread(object.clone(), offset + bytes),
+        }
+    }
 }
 
 #[derive(Default)]
-pub(crate) struct Objects(RwLock<BTreeMap<u64, Arc<Allocation>>>);
+pub(crate) struct Objects {
+    all: RwLock<BTreeMap<u64, Arc<Allocation>>>,
+    /// Of distributed objects of the executor's devices; reserved for the first of them.
+    spread: OnceLock<Arc<Segment>>,
+}
 
 impl Objects {
     pub fn insert(&self, allocation: Allocation) -> u64 {
         let start = allocation.start();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(start, Arc::new(allocation));
+        self.all.write().unwrap_or_else(PoisonError::into_inner).insert(start, Arc::new(allocation));
         start
     }
 
     /// Takes an allocation out. Copies that use it keep it until they end.
     pub fn remove(&self, start: u64) -> Result<Arc<Allocation>, HpeError> {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(Kind::Shared(object)) = all.get(&start).map(|allocation| &allocation.kind)
             && object.is_launched()
         {
@@ -81,14 +115,37 @@ impl Objects {
         all.remove(&start).ok_or(HpeError::NotAllocated { address: start })
     }
 
+    /// The segment of distributed objects.
+    pub fn spread_segment(&self) -> Result<&Arc<Segment>, HpeError> {
+        if self.spread.get().is_none() {
+            let segment = Arc::new(Segment::reserve()?);
+            // Another thread may have been quicker: then this one goes back.
+            let _ = self.spread.set(segment);
+        }
+        self.spread.get().ok_or(HpeError::Devices { asked: 1, free: 0 })
+    }
+
+    /// Whether a segment is that of distributed objects.
+    fn are_spread_in(&self, device: DeviceId) -> bool {
+        self.spread.get().is_some_and(|segment| segment.device() == device)
+    }
+
+    /// The context of the device that has a byte of a distributed object.
+    pub fn owner_of_part(&self, address: u64) -> Option<usize> {
+        match &self.at(address)?.kind {
+            Kind::Spread(object) => object.owner((address - object.start()) as usize),
+            _ => None,
+        }
+    }
+
     pub fn clear(&self) {
-        let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *self.all.write().unwrap_or_else(PoisonError::into_inner));
         drop(all);
     }
 
     /// The allocation that an address lies in.
     pub fn at(&self, address: u64) -> Option<Arc<Allocation>> {
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let (start, found) = all.range(..=address).next_back()?;
         (address - start < found.len.max(1) as u64).then(|| found.clone())
     }
@@ -101,9 +158,11 @@ impl Objects {
         match owner(address) {
             Owner::Device(device, _) if is_reserved(device) => {
                 let index = contexts.iter().position(|context| context.id() == device);
-                let index = index.ok_or(HpeError::NoDevice { device, count: contexts.len() })?;
+                if index.is_none() && !self.are_spread_in(device) {
+                    return Err(HpeError::NoDevice { device, count: contexts.len() });
+                }
                 let found = self.at(address).ok_or(HpeError::Unknown { address, device })?;
-                within(address, len, index, found)
+                within(address, len, index.unwrap_or_default(), found)
             }
             _ => match of_gpu(address, contexts) {
                 None => Ok(Place::Host(address)),
@@ -133,6 +192,7 @@ fn within(address: u64, len: usize, index: usize, found: Arc<Allocation>) -> Res
     }
     let inside = match &found.kind {
         Kind::Shared(object) => return Ok(Place::Shared(object.clone(), offset)),
+        Kind::Spread(object) => return Ok(Place::Spread(object.clone(), offset)),
         Kind::Plain(memory, ..) => memory.inside,
     };
     Ok(Place::Device { index, address: inside + offset as u64, _kept: Some(found) })

@@ -1,11 +1,14 @@
 //! Pinned memory through which copies go that no engine makes in one: pairs of buffers, few and counted (digest 2.4).
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::{Gpu, HostMapping};
 
 use crate::error::HpeError;
+use crate::fork;
+use crate::runtime::Runtime;
 use crate::segment::PAGE;
+use crate::slots::{ALL, SLOT, Slots};
 
 /// What is pinned, and how often it was waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) mod pages {
 
     // SAFETY: plain memory with one owner.
     unsafe impl Send for Pages {}
+    // SAFETY: the same; who writes where is for the owner to say.
+    unsafe impl Sync for Pages {}
 
     impl Pages {
         pub fn new(len: usize) -> Result<Pages, HpeError> {
@@ -83,6 +88,11 @@ pub(crate) struct Pool {
     gpu: Option<Gpu>,
     state: Mutex<State>,
     returned: Condvar,
+    slots: Slots,
+    /// What the slots are, once one was taken; none where the bound has no room for them.
+    slot_memory: OnceLock<Option<Buffers>>,
+    /// Where pairs are that were pinned, and will be as long as the pool is there.
+    ranges: RwLock<Vec<u64>>,
 }
 
 impl Pool {
@@ -94,7 +104,16 @@ impl Pool {
             _ => return Err(HpeError::Pinned { bound, buffer }),
         }
         let buffer = whole.unwrap_or(PAGE);
-        Ok(Pool { buffer, bound, gpu, state: Mutex::default(), returned: Condvar::new() })
+        Ok(Pool {
+            buffer,
+            bound,
+            gpu,
+            state: Mutex::default(),
+            returned: Condvar::new(),
+            slots: Slots::default(),
+            slot_memory: OnceLock::new(),
+            ranges: RwLock::default(),
+        })
     }
 
     /// Bytes of a buffer.
@@ -104,12 +123,27 @@ impl Pool {
 
     pub fn counts(&self) -> PinnedCounts {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        PinnedCounts { bound: self.bound, ..state.counts }
+        let slots = SLOT * self.slots.taken();
+        PinnedCounts { bound: self.bound, in_use: state.counts.in_use + slots, ..state.counts }
     }
 
     /// Two buffers, both at once, so that copies that wait for buffers hold none. Waits until copies of others end where the
     /// bound is reached; those are bounded.
     pub fn take(&self) -> Result<Pair<'_>, HpeError> {
+        let buffers =
+            self.take_buffers(true)?.ok_or(HpeError::Pinned { bound: self.bound, buffer: self.buffer })?;
+        Ok(Pair { pool: self, buffers: Some(buffers) })
+    }
+
+    /// Whether `len` bytes at an address of the host lie in pinned buffers: a copy engine takes them from there.
+    pub fn holds(&self, address: u64, len: usize) -> bool {
+        let pair = 2 * self.buffer as u64;
+        let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
+        ranges.iter().any(|start| address >= *start && address - start <= pair.saturating_sub(len as u64))
+    }
+
+    /// Two buffers; without `wait` nothing where the bound is reached.
+    fn take_buffers(&self, wait: bool) -> Result<Option<Buffers>, HpeError> {
         let pair = 2 * self.buffer;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waited = false;
@@ -117,10 +151,13 @@ impl Pool {
             if let Some(buffers) = state.idle.pop() {
                 break buffers;
             }
-            if state.counts.bytes + pair <= self.bound {
+            if state.counts.bytes + pair <= self.bound - self.reserved() {
                 let buffers = self.pin(pair)?;
                 state.counts.bytes += pair;
                 break buffers;
+            }
+            if !wait {
+                return Ok(None);
             }
             if !std::mem::replace(&mut waited, true) {
                 state.counts.waited += 1;
@@ -129,7 +166,39 @@ impl Pool {
         };
         state.counts.in_use += pair;
         state.counts.most_in_use = state.counts.most_in_use.max(state.counts.in_use);
-        Ok(Pair { pool: self, buffers: Some(buffers) })
+        Ok(Some(buffers))
+    }
+
+    /// Bytes of the bound that are for slots which are not pinned yet.
+    fn reserved(&self) -> usize {
+        if self.slot_memory.get().is_none() && self.has_slots() { ALL } else { 0 }
+    }
+
+    fn has_slots(&self) -> bool {
+        self.bound >= ALL + 2 * self.buffer
+    }
+
+    /// A slot for a short copy: nothing for a longer one, or where there are none.
+    pub fn slot(&self, len: usize) -> Option<Slot<'_>> {
+        if len > SLOT || !self.has_slots() {
+            return None;
+        }
+        let memory = self.slot_memory.get_or_init(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let memory = self.pin(ALL).ok();
+            state.counts.bytes += if memory.is_some() { ALL } else { 0 };
+            memory
+        });
+        let start = memory.as_ref()?.memory.start();
+        let number = self.slots.take()?;
+        Some(Slot { slots: &self.slots, number, start: start.wrapping_add(number * SLOT) })
+    }
+
+    fn give_back(&self, buffers: Buffers) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.counts.in_use -= 2 * self.buffer;
+        state.idle.push(buffers);
+        self.returned.notify_one();
     }
 
     fn pin(&self, pair: usize) -> Result<Buffers, HpeError> {
@@ -144,7 +213,82 @@ impl Pool {
                 None
             }
         };
+        if pair == 2 * self.buffer {
+            self.ranges.write().unwrap_or_else(PoisonError::into_inner).push(memory.start() as u64);
+        }
         Ok(Buffers { memory, _registered: registered })
+    }
+}
+
+/// Two pinned buffers of a runtime side by side, for what a program stages itself: copies between them and devices go by the copy engine
+/// alone. Given back on drop.
+pub struct PinnedBuffers {
+    runtime: Runtime,
+    buffers: Option<Buffers>,
+}
+
+// SAFETY: plain memory with one owner; its registration is the driver's.
+unsafe impl Send for PinnedBuffers {}
+
+impl Runtime {
+    /// Two buffers of the size that [`Builder::pinned`](crate::Builder::pinned) set; `None` where its bound is reached: they are not waited
+    /// for, as who holds some may want more.
+    ///
+    /// # Errors
+    /// [`HpeError::Forked`], what the operating system or a driver refuses.
+    pub fn pinned_buffers(&self) -> Result<Option<PinnedBuffers>, HpeError> {
+        fork::check(self.inner.generation)?;
+        let buffers = self.inner.pool.take_buffers(false)?;
+        Ok(buffers.map(|buffers| PinnedBuffers { runtime: self.clone(), buffers: Some(buffers) }))
+    }
+}
+
+impl PinnedBuffers {
+    /// Where the first begins; the second follows.
+    pub fn start(&self) -> *mut u8 {
+        self.buffers.as_ref().map_or(std::ptr::null_mut(), |buffers| buffers.memory.start())
+    }
+
+    /// Bytes of each.
+    pub fn size(&self) -> usize {
+        self.runtime.inner.pool.buffer
+    }
+}
+
+impl Drop for PinnedBuffers {
+    fn drop(&mut self) {
+        if let Some(buffers) = self.buffers.take() {
+            self.runtime.inner.pool.give_back(buffers);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // A slot that was abandoned may still be written to.
+        if self.slots.taken() > 0 {
+            std::mem::forget(self.slot_memory.take());
+        }
+    }
+}
+
+/// A slot, given back on drop.
+pub(crate) struct Slot<'a> {
+    slots: &'a Slots,
+    number: usize,
+    pub start: *mut u8,
+}
+
+impl Slot<'_> {
+    /// Leaves it to a copy that may still be under way.
+    pub fn abandon(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.slots.give_back(self.number);
     }
 }
 

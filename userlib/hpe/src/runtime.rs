@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ggas_gpu::Gpu;
+
 use crate::address::{DeviceId, Owner, owner};
 use crate::builder::Builder;
 use crate::context::{Context, LockCounts};
@@ -15,6 +17,7 @@ use crate::shared::fault::Handler;
 use crate::shared::object::{Keeping, Object};
 use crate::shared::serve::Server;
 use crate::shared::table;
+use crate::spread::{Spread, stride};
 
 /// All devices of a program, which any of its threads may use. Cheap to clone.
 #[derive(Clone)]
@@ -116,6 +119,35 @@ impl Runtime {
         })
     }
 
+    /// Zeroed memory in one range of addresses whose parts lie on these devices, in order: equal ones, but that each is rounded up to what
+    /// is mapped at once (4 KiB on the executor, 2 MiB on GPUs), so that the last ones may have less, or nothing. The host copies to and
+    /// from it by one call across parts; kernels of all its devices reach all of it at [`device_address`](Self::device_address).
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc); [`HpeError::Apart`] without devices, of GPUs and executor devices together, or of GPUs that do not
+    /// reach each other.
+    pub fn alloc_spread(&self, devices: &[DeviceId], bytes: usize) -> Result<*mut u8, HpeError> {
+        fork::check(self.inner.generation)?;
+        let parts = devices.iter().map(|&device| self.index(device)).collect::<Result<Vec<_>, _>>()?;
+        let first = *devices.first().ok_or(HpeError::Apart)?;
+        let stride = stride(bytes, parts.len()).ok_or(HpeError::Full { device: first, bytes })?;
+        let gpu = |&index: &usize| self.inner.contexts[index].device.gpu().cloned();
+        let gpus: Vec<_> = parts.iter().filter_map(gpu).collect();
+        let spread = if gpus.is_empty() {
+            let segment = self.inner.objects.spread_segment()?;
+            let all = stride.checked_mul(parts.len()).ok_or(HpeError::Full { device: first, bytes })?;
+            Spread::of_executors(segment.room(all)?, stride, parts)?
+        } else {
+            let reach = |one: &Gpu| gpus.iter().all(|other| one == other || one.reaches(other));
+            if gpus.len() < parts.len() || !gpus.iter().all(reach) {
+                return Err(HpeError::Apart);
+            }
+            Spread::of_gpus(&gpus, stride, parts)?
+        };
+        let allocation = Allocation { len: bytes, kind: Kind::Spread(Arc::new(spread)) };
+        Ok(self.inner.objects.insert(allocation) as *mut u8)
+    }
+
     fn make(
         &self,
         device: DeviceId,
@@ -129,7 +161,7 @@ impl Runtime {
         Ok(self.inner.objects.insert(Allocation { len: bytes, kind }) as *mut u8)
     }
 
-    fn index(&self, device: DeviceId) -> Result<usize, HpeError> {
+    pub(crate) fn index(&self, device: DeviceId) -> Result<usize, HpeError> {
         let contexts = &self.inner.contexts;
         let found = contexts.iter().position(|context| context.id() == device);
         found.ok_or(HpeError::NoDevice { device, count: contexts.len() })
@@ -147,13 +179,21 @@ impl Runtime {
         self.inner.objects.remove(start as u64).map(drop)
     }
 
-    /// Whose memory an address is: by its bits, or as CUDA's driver says; `None` for the host's.
+    /// Whose memory an address is: by its bits, or as CUDA's driver says; of distributed objects by the offset. `None` for the host's.
     pub fn owner(&self, address: *const u8) -> Option<DeviceId> {
-        match owner(address as u64) {
-            Owner::Device(device, _) if is_reserved(device) => Some(device),
-            _ => crate::objects::of_gpu(address as u64, &self.inner.contexts)
-                .map(|index| self.inner.contexts[index].id()),
-        }
+        let (address, contexts) = (address as u64, &self.inner.contexts);
+        let is_of = |device| contexts.iter().any(|context: &Context| context.id() == device);
+        let index = match owner(address) {
+            Owner::Device(device, _) if is_of(device) => return Some(device),
+            Owner::Device(device, _) if is_reserved(device) => {
+                match self.inner.objects.owner_of_part(address) {
+                    None => return Some(device),
+                    index => index,
+                }
+            }
+            _ => crate::objects::of_gpu(address, contexts),
+        };
+        index.map(|index| contexts[index].id())
     }
 
     /// Copies between any two memories; returns when it is done.
@@ -176,9 +216,13 @@ impl Runtime {
             return Err(HpeError::Overlap { src: from, dst: to, len });
         }
         // SAFETY: the caller's contract; ranges of devices were checked.
-        let way = unsafe { self.copier().copy(&dst, &src, len)? };
-        self.inner.counters.add(way, len);
-        Ok(())
+        unsafe { self.copier().copy(&dst, &src, len) }
+    }
+
+    /// Whether `len` bytes there can be copied: of a device all of one object. Ranges of the host, and those that others allocated on GPUs,
+    /// are not looked at.
+    pub fn holds(&self, address: *const u8, len: usize) -> bool {
+        self.place(address as u64, len).is_ok()
     }
 
     pub(crate) fn place(&self, address: u64, len: usize) -> Result<Place, HpeError> {
@@ -187,7 +231,7 @@ impl Runtime {
 
     pub(crate) fn copier(&self) -> Copier<'_> {
         let inner = &*self.inner;
-        Copier { contexts: &inner.contexts, pool: &inner.pool, peers: inner.peers }
+        Copier { contexts: &inner.contexts, pool: &inner.pool, counters: &inner.counters, peers: inner.peers }
     }
 
     /// Where kernels find what the host calls `address`. For executor devices: [`view`](crate::address::view).
@@ -198,6 +242,7 @@ impl Runtime {
         match self.place(address as u64, 1)? {
             Place::Host(address) | Place::Device { address, .. } => Ok(address),
             Place::Shared(object, offset) => Ok(object.memory.inside + offset as u64),
+            Place::Spread(object, offset) => Ok(object.inside() + offset as u64),
         }
     }
 

@@ -54,6 +54,20 @@ fn every_size_goes_around_by_peers_and_staged() {
 }
 
 #[test]
+fn short_copies_do_not_wait_for_large_buffers() {
+    let runtime = devices(2).peers(false).pinned(4096, 8192 + (2 << 20)).build().unwrap();
+    let pair = runtime.pinned_buffers().unwrap().unwrap();
+    for len in [1, 4096, 5000, 32 << 10] {
+        around(&runtime, len);
+    }
+    let pinned = runtime.counts().pinned;
+    assert_eq!((pinned.in_use, pinned.waited), (8192, 0), "the only pair was not needed");
+    drop(pair);
+    around(&runtime, (32 << 10) + 1);
+    assert_eq!(runtime.counts().pinned.in_use, 0);
+}
+
+#[test]
 fn owners_are_in_the_bits_of_pointers() {
     let runtime = Runtime::builder().executors(2).build().unwrap();
     for device in runtime.devices() {
@@ -82,6 +96,30 @@ fn pinned_bytes_stay_within_their_bound() {
     let pinned = runtime.counts().pinned;
     assert!(pinned.most_in_use <= 3 * 8192 && pinned.bytes <= 3 * 8192, "{pinned:?}");
     assert_eq!((pinned.in_use, pinned.bound), (0, 3 * 8192));
+}
+
+#[test]
+fn pinned_buffers_of_a_program_are_copied_without_staging() {
+    let runtime = devices(1).pinned(4096, 2 * 8192).build().unwrap();
+    let there = runtime.alloc(runtime.devices()[0], 8192).unwrap();
+    let one = runtime.pinned_buffers().unwrap().unwrap();
+    let _two = runtime.pinned_buffers().unwrap().unwrap();
+    assert!(runtime.pinned_buffers().unwrap().is_none(), "the bound is reached");
+    assert_eq!((one.size(), runtime.counts().pinned.in_use), (4096, 2 * 8192));
+    let (start, sent) = (one.start(), pattern(8192, 3));
+    // SAFETY: both buffers are this test's.
+    let seen = unsafe {
+        start.copy_from_nonoverlapping(sent.as_ptr(), 8192);
+        runtime.copy(there, start, 8192).unwrap();
+        start.write_bytes(0, 8192);
+        runtime.copy(start, there, 8192).unwrap();
+        std::slice::from_raw_parts(start, 8192)
+    };
+    assert!(seen == sent);
+    assert_eq!(runtime.counts().ways.of(Way::Direct), 2);
+    drop(one);
+    assert_eq!(runtime.counts().pinned.in_use, 8192);
+    assert!(runtime.pinned_buffers().unwrap().is_some());
 }
 
 #[test]
