@@ -16,7 +16,7 @@ use crate::runtime::{Inner, Runtime};
 use crate::segment::{PAGE, Segment};
 use crate::shared::fault::Handler;
 use crate::shared::object::{self, Between, Keeping};
-use crate::shared::serve::{Server, pipe};
+use crate::shared::serve::{Desk, Server, pipe};
 use crate::shared::track::Track;
 use crate::shared::userfault::Userfault;
 
@@ -54,7 +54,7 @@ impl Default for Builder {
             gpus: Vec::new(),
             peers: true,
             buffer: 4 << 20,
-            bound: 64 << 20,
+            bound: 66 << 20,
             wait: Wait::SPIN_FIRST,
             locking: Locking::Short,
             timeout: Duration::from_secs(30),
@@ -86,7 +86,8 @@ impl Builder {
         Builder { peers, ..self }
     }
 
-    /// Bytes of a pinned buffer, 4 MiB by default, and the most bytes that are pinned at a time, 64 MiB by default.
+    /// Bytes of a pinned buffer, 4 MiB by default, and the most bytes that are pinned at a time, 66 MiB by default: eight pairs of buffers,
+    /// and 2 MiB for short copies, which wait for pairs where the bound has no room for both.
     #[must_use]
     pub fn pinned(self, buffer: usize, bound: usize) -> Builder {
         Builder { buffer, bound, ..self }
@@ -171,7 +172,7 @@ impl Builder {
             block: self.block.max(1).next_multiple_of(PAGE),
             between: self.between,
             counters: object::Counters::default(),
-            requests: hand_over,
+            desk: Desk::new(hand_over),
             by_thread: self.tracking == Tracking::ProtectByThread,
         });
         let inner = Inner {

@@ -8,12 +8,15 @@ use ggas_clock::Clock;
 use libc::{c_int, c_void, siginfo_t};
 
 use super::object::{Object, Served};
-use super::{serve, table};
+use super::table;
 use crate::address::{Owner, owner};
 use crate::error::HpeError;
 
 /// Bound of a wait for a kernel that has the object, or for another thread's copy.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long an answer of the server is looked for before this thread sleeps.
+const SOON: Duration = Duration::from_micros(50);
 
 /// Bits of an x86 page fault's code.
 const WRITE: i64 = 2;
@@ -151,8 +154,8 @@ fn wait_until_open(object: &Object, offset: usize, writes: bool) -> bool {
             None => object.serve(offset, writes, false),
             Some(_) if object.is_open(offset, writes) => Served::Yes,
             Some(server) => {
-                serve::ask(server, object.start + offset as u64, writes);
-                Served::Later
+                server.ask(object.start + offset as u64, writes);
+                opens_soon(object, offset, writes)
             }
         };
         match served {
@@ -169,6 +172,18 @@ fn wait_until_open(object: &Object, offset: usize, writes: bool) -> bool {
             return false;
         }
     }
+}
+
+/// Looks for an answer for a while: a server that is awake gives it sooner than a thread is woken.
+fn opens_soon(object: &Object, offset: usize, writes: bool) -> Served {
+    let began = Clock::REAL.now();
+    while Clock::REAL.since(began) < SOON {
+        if object.is_open(offset, writes) {
+            return Served::Yes;
+        }
+        Clock::REAL.spin();
+    }
+    Served::Later
 }
 
 /// Whether nobody handled SIGSEGV before.

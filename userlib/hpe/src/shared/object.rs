@@ -4,12 +4,13 @@
 //! of its blocks say. The shadow mapping may always be written: copies to and from the device go there, so that the user's mapping
 //! stays shut while they run, and whoever touches it waits.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::masked::Masked;
 use super::memory_file::memory_file;
+use super::serve::Desk;
 use super::track::{Access, Track};
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
@@ -51,15 +52,15 @@ pub(crate) struct Keeping {
     pub between: Between,
     pub counters: Counters,
     /// Where handlers hand faults over that they may not serve themselves.
-    pub requests: OwnedFd,
+    pub desk: Desk,
     /// Whether they hand over all.
     pub by_thread: bool,
 }
 
 impl Keeping {
     /// Where a fault of an object on that device goes, unless the handler serves it itself.
-    pub fn server_for(&self, device: &dyn Device) -> Option<RawFd> {
-        (self.by_thread || !device.is_signal_safe()).then(|| self.requests.as_raw_fd())
+    pub fn server_for(&self, device: &dyn Device) -> Option<&Desk> {
+        (self.by_thread || !device.is_signal_safe()).then_some(&self.desk)
     }
 }
 
@@ -266,7 +267,8 @@ impl Object {
 
     /// Whether this thread launches a kernel with the object right now.
     pub fn is_launched_here(&self) -> bool {
-        self.launcher.load(Ordering::SeqCst) == futex::thread()
+        // Who this thread is takes a system call.
+        self.is_launched() && self.launcher.load(Ordering::SeqCst) == futex::thread()
     }
 
     /// Has the host's side be the newest for `len` bytes at `offset`, and no launch begin, until the result is dropped.

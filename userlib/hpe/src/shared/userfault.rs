@@ -156,17 +156,15 @@ impl Userfault {
                 _ => return Err(HpeError::system("opening pages of a shared object")),
             }
         }
-        // Pages may remember from before that they were protected.
-        self.protect(start, len, protected)
+        // Pages may remember from before that they were protected. What was just mapped woke its waiters.
+        if protected { Ok(()) } else { self.protect(start, len, false) }
     }
 
-    /// Protects pages against writing, or lets the host write, and wakes who waits for them.
+    /// Protects pages against writing; or lets the host write, and wakes who waits for them.
     pub fn protect(&self, start: u64, len: usize, protected: bool) -> Result<(), HpeError> {
         let range = Range { start, len: len as u64 };
         let mut argument = WriteProtect { range, mode: u64::from(protected) };
-        self.ask(WRITEPROTECT, &mut argument, "protecting pages of a shared object")?;
-        self.wake(start, len);
-        Ok(())
+        self.ask(WRITEPROTECT, &mut argument, "protecting pages of a shared object")
     }
 
     /// Has who waits for these pages try again.
