@@ -23,6 +23,19 @@ int ggas_hpe_devices(void);
 /* Zeroed memory of device 0, 1, ...; NULL and errno (ENODEV, ENOMEM). */
 void *ggas_hpe_alloc(int device, size_t bytes);
 
+/*
+ * Zeroed memory in one range, parts of which lie on all devices, in order. NULL and errno, as above
+ * (EINVAL: devices of the executor and GPUs together, or GPUs that do not reach each other).
+ */
+void *ggas_hpe_alloc_spread(size_t bytes);
+
+/*
+ * Two pinned buffers side by side, each of *bytes, from which copy engines copy; NULL without errno's
+ * change where the runtime's bound is reached. Give them back: 0, or -1 and EINVAL.
+ */
+void *ggas_hpe_take_pinned(size_t *bytes);
+int ggas_hpe_return_pinned(void *buffers);
+
 /* 0, or -1 and errno (EINVAL: not where an allocation begins). */
 int ggas_hpe_free(void *start);
 
@@ -31,6 +44,9 @@ int ggas_hpe_free(void *start);
  * objects; EINVAL: they overlap; ECHILD: of the parent of this process).
  */
 int ggas_hpe_copy(void *dst, const void *src, size_t bytes);
+
+/* 1 if all bytes are memory of one object of a device, or where that cannot be told (CUDA's), else 0. */
+int ggas_hpe_holds(const void *pointer, size_t bytes);
 
 /* 1 for a pointer into memory of a device (of ggas_hpe_alloc, or CUDA's), else 0. */
 int ggas_hpe_is_device(const void *pointer);

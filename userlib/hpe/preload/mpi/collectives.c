@@ -2,6 +2,7 @@
 /* Collective calls whose buffers are devices': staged whole on both sides. */
 #include <stdlib.h>
 
+#include "parts.h"
 #include "stage.h"
 
 /* One call: its two buffers. Those of the host, MPI_IN_PLACE, and those that mean nothing at this rank stay as they are. */
@@ -86,19 +87,51 @@ static enum use result(const void *from)
 	return from == MPI_IN_PLACE ? READ | WRITE : WRITE;
 }
 
+/* What each part of a call in parts is. */
+static int begin_bcast(const struct coll *coll, const void *from, void *to, int n, MPI_Request *request)
+{
+	(void)from;
+	return PMPI_Ibcast(to, n, coll->type, coll->root, coll->comm, request);
+}
+
+static int begin_reduce(const struct coll *coll, const void *from, void *to, int n, MPI_Request *request)
+{
+	return PMPI_Ireduce(from, to, n, coll->type, coll->op, coll->root, coll->comm, request);
+}
+
+#define BEGIN(name, call) \
+static int begin_##name(const struct coll *coll, const void *from, void *to, int n, MPI_Request *request) \
+{ \
+	return PMPI_##call(from, to, n, coll->type, coll->op, coll->comm, request); \
+}
+
+BEGIN(allreduce, Iallreduce)
+BEGIN(Scan, Iscan)
+BEGIN(Exscan, Iexscan)
+
 int MPI_Bcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-	struct call call = call_of("MPI_Bcast", comm, NULL, buf);
+	int here = rank_of(comm) == root, error;
+	struct coll coll = { "MPI_Bcast", NULL, buf, count, type, MPI_OP_NULL, root, comm, here, !here, begin_bcast };
+	struct call call;
 
-	TO(count, type, rank_of(comm) == root ? READ : WRITE);
+	if (hpe_mpi_in_parts(&coll, &error))
+		return error;
+	call = call_of("MPI_Bcast", comm, NULL, buf);
+	TO(count, type, here ? READ : WRITE);
 	return MAKE(call, PMPI_Bcast(call.to.buffer, count, type, root, comm));
 }
 
 int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm)
 {
-	int here = rank_of(comm) == root;
-	struct call call = call_of("MPI_Reduce", comm, from, to);
+	int here = rank_of(comm) == root, error;
+	struct coll coll = { "MPI_Reduce", from, here ? to : NULL, count, type, op, root, comm, from == MPI_IN_PLACE, here,
+			     begin_reduce };
+	struct call call;
 
+	if (hpe_mpi_in_parts(&coll, &error))
+		return error;
+	call = call_of("MPI_Reduce", comm, from, to);
 	FROM(count, type);
 	if (here)
 		TO(count, type, result(from));
@@ -108,8 +141,13 @@ int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op 
 #define REDUCTION(name) \
 int MPI_##name(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) \
 { \
-	struct call call = call_of("MPI_" #name, comm, from, to); \
+	struct coll coll = { "MPI_" #name, from, to, count, type, op, 0, comm, 1, 1, begin_##name }; \
+	struct call call; \
+	int error; \
 \
+	if (hpe_mpi_in_parts(&coll, &error)) \
+		return error; \
+	call = call_of("MPI_" #name, comm, from, to); \
 	FROM(count, type); \
 	/* Read, too: what rank 0 of an MPI_Exscan has there stays. */ \
 	TO(count, type, READ | WRITE); \
@@ -121,8 +159,13 @@ REDUCTION(Exscan)
 
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-	struct call call = call_of("MPI_Allreduce", comm, from, to);
+	struct coll coll = { "MPI_Allreduce", from, to, count, type, op, 0, comm, from == MPI_IN_PLACE, 1, begin_allreduce };
+	struct call call;
+	int error;
 
+	if (hpe_mpi_in_parts(&coll, &error))
+		return error;
+	call = call_of("MPI_Allreduce", comm, from, to);
 	FROM(count, type);
 	TO(count, type, result(from));
 	return MAKE(call, PMPI_Allreduce(call.from.buffer, call.to.buffer, count, type, op, comm));

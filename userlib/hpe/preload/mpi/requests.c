@@ -5,10 +5,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "pipe.h"
+
 struct kept {
 	struct kept *next;
 	MPI_Request request;
 	struct stage stage;
+	struct redirect redirect;
 };
 
 static struct kept *all;
@@ -49,17 +52,22 @@ static struct kept *take(MPI_Request request)
 	return found;
 }
 
-int hpe_mpi_keep(struct stage *stage, MPI_Request request, int error, MPI_Comm comm, const char *call)
+int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request request, int error, MPI_Comm comm,
+		 const char *call)
 {
+	static const struct redirect none;
 	struct kept *kept;
 
-	if (error || !stage->host)
+	if (error || (!stage->host && !stage->capacity && (!redirect || !redirect->data)))
 		return hpe_mpi_end(stage, NULL, error);
 	kept = malloc(sizeof(*kept));
 	/* The request has begun and uses the stage, which has to stay. */
 	if (!kept)
 		return hpe_mpi_fail(comm, MPI_ERR_NO_MEM, call, "no memory for a request");
-	*kept = (struct kept){ .request = request, .stage = *stage };
+	*kept = (struct kept){ .request = request, .stage = *stage, .redirect = redirect ? *redirect : none };
+	/* The program may free its own before the request is complete. */
+	if (stage->capacity && !stage->dense)
+		PMPI_Type_dup(stage->type, &kept->stage.type);
 	put(kept);
 	return MPI_SUCCESS;
 }
@@ -67,8 +75,16 @@ int hpe_mpi_keep(struct stage *stage, MPI_Request request, int error, MPI_Comm c
 /* Ends a request's stage. */
 static int settle(struct kept *kept, MPI_Status *status, int error, const char *call)
 {
-	int result = hpe_mpi_end(&kept->stage, kept->stage.use & WRITE ? status : NULL, error);
+	struct stage *stage = &kept->stage;
+	int result;
 
+	hpe_mpi_redirected(&kept->redirect, status);
+	/* A message in parts comes now. */
+	if (!error && (error = hpe_mpi_in(stage, status, NULL)))
+		hpe_mpi_fail(MPI_COMM_NULL, error, call, "cannot take a message that comes in parts: it is too long, or no memory");
+	result = hpe_mpi_end(stage, stage->use & WRITE ? status : NULL, error);
+	if (stage->capacity && !stage->dense)
+		PMPI_Type_free(&stage->type);
 	free(kept);
 	if (result != error)
 		hpe_mpi_fail(MPI_COMM_NULL, result, call, "cannot copy to the device's memory: freed, or too short");

@@ -3,12 +3,15 @@
 #ifndef GGAS_HPE_MPI_REQUESTS_H
 #define GGAS_HPE_MPI_REQUESTS_H
 
+#include "held.h"
 #include "stage.h"
 
 /*
- * Keeps a stage until its request is complete; a stage of the host's own buffer is nothing to keep. `error` is that of
- * the call that began the request. Returns the error, or MPI_ERR_NO_MEM.
+ * Keeps a stage until its request is complete; a stage of the host's own buffer is nothing to keep, unless a message in
+ * parts may come. `redirect` (or NULL): what a receive takes. `error` is that of the call that began the request. Returns
+ * the error, or MPI_ERR_NO_MEM.
  */
-int hpe_mpi_keep(struct stage *stage, MPI_Request request, int error, MPI_Comm comm, const char *call);
+int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request request, int error, MPI_Comm comm,
+		 const char *call);
 
 #endif

@@ -18,6 +18,11 @@ struct stage {
 	enum use use;
 	/* No byte between the elements: then a short message tells what to copy back. */
 	int dense;
+	/* Of receives that a long message may come for, into whatever memory: bytes of a message, where the first goes,
+	 * and the datatype. Else 0. */
+	size_t capacity;
+	MPI_Aint start;
+	MPI_Datatype type;
 };
 
 /* A range of elements of one datatype, from the least displacement to behind the greatest. */

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ggas_hpe::address::{Owner, owner};
-use ggas_hpe::{HpeError, Runtime};
+use ggas_hpe::{HpeError, PinnedBuffers, Runtime};
 
 mod next;
 
@@ -74,6 +74,52 @@ pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
 }
 
 /// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_alloc_spread(bytes: usize) -> *mut c_void {
+    let made = runtime().and_then(|runtime| runtime.alloc_spread(&runtime.devices(), bytes));
+    made.map_or_else(|error| fail(&error, std::ptr::null_mut()), <*mut u8>::cast)
+}
+
+/// Pinned buffers that C has.
+static TAKEN: Mutex<Vec<PinnedBuffers>> = Mutex::new(Vec::new());
+
+/// See `ggas_hpe.h`.
+///
+/// # Safety
+/// `bytes` points to a word.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void {
+    match runtime().and_then(Runtime::pinned_buffers) {
+        Err(error) => fail(&error, std::ptr::null_mut()),
+        Ok(None) => std::ptr::null_mut(),
+        Ok(Some(buffers)) => {
+            let start = buffers.start();
+            // SAFETY: the caller's contract.
+            unsafe { *bytes = buffers.size() };
+            TAKEN.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+            start.cast()
+        }
+    }
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match taken.iter().position(|pair| pair.start().cast() == buffers) {
+        Some(place) => {
+            taken.swap_remove(place);
+            0
+        }
+        None => {
+            // SAFETY: this thread's own.
+            unsafe { *libc::__errno_location() = libc::EINVAL };
+            -1
+        }
+    }
+}
+
+/// See `ggas_hpe.h`.
 ///
 /// # Safety
 /// Nobody uses the memory any more.
@@ -99,6 +145,12 @@ pub unsafe extern "C" fn ggas_hpe_copy(dst: *mut c_void, src: *const c_void, byt
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_is_device(pointer: *const c_void) -> c_int {
     c_int::from(is_device(pointer) || is_gpus(pointer))
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_holds(pointer: *const c_void, bytes: usize) -> c_int {
+    c_int::from(runtime().is_ok_and(|runtime| runtime.holds(pointer.cast(), bytes)))
 }
 
 /// Bytes, or -1 and `errno`.

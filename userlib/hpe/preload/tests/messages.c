@@ -17,8 +17,8 @@
 	} \
 } while (0)
 
-/* More than a pinned buffer, and no multiple of one. */
-enum { COUNT = 1300000 + 77, PARTS = 1000 };
+/* More than a pinned buffer, and no multiple of one. What stands for a message in parts is LETTER bytes long. */
+enum { COUNT = 1300000 + 77, PARTS = 1000, LETTER = 96 };
 
 static void *(*alloc)(int, size_t);
 static int (*copy)(void *, const void *, size_t);
@@ -195,6 +195,156 @@ static void parts(void)
 	free(displs);
 }
 
+/* Whether messages that are long go in parts. */
+static int are_in_parts(void)
+{
+	const char *part = getenv("GGAS_HPE_MPI_PART");
+
+	return part && strcmp(part, "0");
+}
+
+/* Messages that go in parts, if the library's parts are short: rank 0 sends, rank 1 receives. */
+static void senders(void)
+{
+	char no_letter[LETTER] = "no letter";
+	MPI_Request request;
+
+	fill(a, 0, COUNT);
+	/* Rank 1 has posted a receive, and waits at a barrier. */
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	CHECK(!MPI_Send(a, COUNT, MPI_INT, 1, 1, MPI_COMM_WORLD));
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	for (int tag = 2; tag < 8; tag++)
+		CHECK(!MPI_Send(a + tag, COUNT - tag, MPI_INT, 1, tag, MPI_COMM_WORLD));
+	/* Two of one tag; a short one and one that begins later come between. */
+	CHECK(!MPI_Send(a, COUNT, MPI_INT, 1, 8, MPI_COMM_WORLD));
+	CHECK(!MPI_Isend(a + 1, 5, MPI_INT, 1, 8, MPI_COMM_WORLD, &request));
+	CHECK(!MPI_Ssend(a + 1, COUNT - 1, MPI_INT, 1, 8, MPI_COMM_WORLD));
+	CHECK(!MPI_Wait(&request, MPI_STATUS_IGNORE));
+	/* As long as a letter, and none. */
+	for (int i = 0; i < 3; i++)
+		CHECK(!MPI_Send(no_letter, sizeof(no_letter), MPI_CHAR, 1, 9, MPI_COMM_WORLD));
+	CHECK(!MPI_Send(a, 1000 * 100, MPI_INT, 1, 10, MPI_COMM_WORLD));
+	CHECK(!MPI_Send(a, 1000 * 100, MPI_INT, 1, 10, MPI_COMM_WORLD));
+}
+
+static int counted(MPI_Status *status)
+{
+	int count = -1;
+
+	CHECK(!MPI_Get_count(status, MPI_INT, &count) && status->MPI_SOURCE == 0);
+	return count;
+}
+
+static void receivers(void)
+{
+	MPI_Request three[3];
+	MPI_Status status;
+	MPI_Message message;
+	MPI_Datatype column;
+	MPI_Count bytes;
+	char text[LETTER];
+	int flag = 0, count, five[5];
+
+	clear(b, COUNT);
+	CHECK(!MPI_Irecv(b, COUNT, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &three[0]));
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	CHECK(!MPI_Wait(&three[0], &status) && counted(&status) == COUNT && status.MPI_TAG == 1 && holds(b, 0, COUNT));
+	/* What the library's own probe sees. */
+	CHECK(!PMPI_Probe(0, 2, MPI_COMM_WORLD, &status) && !MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+	CHECK((bytes == LETTER) == are_in_parts());
+	/* To a buffer of the host; with room to spare; by what a probe says. */
+	CHECK(!MPI_Recv(host, COUNT - 2, MPI_INT, 0, 2, MPI_COMM_WORLD, &status) && counted(&status) == COUNT - 2);
+	CHECK(host[0] == value(0, 2) && host[COUNT - 3] == value(0, COUNT - 1));
+	fill(b, 9, COUNT);
+	CHECK(!MPI_Recv(b, COUNT, MPI_INT, 0, 3, MPI_COMM_WORLD, &status) && counted(&status) == COUNT - 3);
+	CHECK(!copy(back, b, sizeof(back)) && back[COUNT - 4] == value(0, COUNT - 1) && back[COUNT - 3] == value(9, COUNT - 3));
+	CHECK(!MPI_Probe(MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &status) && counted(&status) == COUNT - 4);
+	CHECK(!MPI_Probe(0, 4, MPI_COMM_WORLD, &status) && counted(&status) == COUNT - 4);
+	CHECK(!MPI_Recv(host, COUNT - 4, MPI_INT, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, &status));
+	CHECK(counted(&status) == COUNT - 4 && status.MPI_TAG == 4 && host[0] == value(0, 4));
+	while (!flag)
+		CHECK(!MPI_Iprobe(0, 5, MPI_COMM_WORLD, &flag, &status));
+	CHECK(counted(&status) == COUNT - 5);
+	CHECK(!MPI_Irecv(b, COUNT, MPI_INT, 0, 5, MPI_COMM_WORLD, &three[0]) && !MPI_Wait(&three[0], &status));
+	CHECK(counted(&status) == COUNT - 5 && status.MPI_TAG == 5 && !copy(back, b, sizeof(back)) && back[0] == value(0, 5));
+	CHECK(!MPI_Mprobe(0, 6, MPI_COMM_WORLD, &message, &status) && counted(&status) == COUNT - 6);
+	CHECK(!MPI_Mrecv(b, COUNT, MPI_INT, &message, &status) && counted(&status) == COUNT - 6 && status.MPI_TAG == 6);
+	CHECK(!copy(back, b, sizeof(back)) && back[COUNT - 7] == value(0, COUNT - 1));
+	for (flag = 0; !flag;)
+		CHECK(!MPI_Improbe(0, 7, MPI_COMM_WORLD, &flag, &message, &status));
+	CHECK(counted(&status) == COUNT - 7 && !MPI_Mrecv(host, COUNT, MPI_INT, &message, MPI_STATUS_IGNORE));
+	CHECK(host[COUNT - 8] == value(0, COUNT - 1));
+	/* In the order of the receives, though waited for in another. */
+	clear(a, COUNT);
+	CHECK(!MPI_Irecv(a, COUNT, MPI_INT, 0, 8, MPI_COMM_WORLD, &three[0]));
+	CHECK(!MPI_Irecv(five, 5, MPI_INT, 0, 8, MPI_COMM_WORLD, &three[1]));
+	CHECK(!MPI_Irecv(b, COUNT, MPI_INT, 0, 8, MPI_COMM_WORLD, &three[2]));
+	CHECK(!MPI_Wait(&three[2], &status) && counted(&status) == COUNT - 1 && !copy(back, b, sizeof(back)));
+	CHECK(back[0] == value(0, 1) && back[COUNT - 2] == value(0, COUNT - 1));
+	CHECK(!MPI_Waitall(2, three, MPI_STATUSES_IGNORE) && five[4] == value(0, 5) && holds(a, 0, COUNT));
+	/* No letters, whoever looks. */
+	CHECK(!MPI_Probe(0, 9, MPI_COMM_WORLD, &status) && !MPI_Get_count(&status, MPI_CHAR, &count) && count == LETTER);
+	CHECK(!MPI_Recv(text, LETTER, MPI_CHAR, 0, 9, MPI_COMM_WORLD, &status) && !strcmp(text, "no letter"));
+	CHECK(status.MPI_TAG == 9 && !MPI_Get_count(&status, MPI_CHAR, &count) && count == LETTER);
+	memset(text, 0, sizeof(text));
+	CHECK(!MPI_Mprobe(0, 9, MPI_COMM_WORLD, &message, &status));
+	CHECK(!MPI_Mrecv(text, LETTER, MPI_CHAR, &message, &status) && !strcmp(text, "no letter") && status.MPI_TAG == 9);
+	memset(text, 0, sizeof(text));
+	CHECK(!MPI_Recv(text, LETTER, MPI_CHAR, 0, 9, MPI_COMM_WORLD, &status) && !strcmp(text, "no letter"));
+	/* To elements with gaps, of the host and of a device. */
+	CHECK(!MPI_Type_vector(100, 1, 10, MPI_INT, &column) && !MPI_Type_commit(&column));
+	for (int to_device = 0; to_device < 2; to_device++) {
+		fill(b, 50, COUNT);
+		memcpy(back, host, sizeof(back));
+		CHECK(!MPI_Irecv(to_device ? b : back, 1000, column, 0, 10, MPI_COMM_WORLD, &three[0]));
+		if (to_device)
+			MPI_Type_free(&column);
+		CHECK(!MPI_Wait(&three[0], MPI_STATUS_IGNORE));
+		if (to_device)
+			CHECK(!copy(back, b, sizeof(back)));
+		for (int i = 0; i < 100000; i++)
+			CHECK(back[i / 100 * 991 + i % 100 * 10] == value(0, i));
+		CHECK(back[1] == value(50, 1) && back[990] == value(0, 99) && back[989] == value(50, 989));
+	}
+}
+
+/* One that is too short tells so, and what was to come is gone. */
+static void truncated(void)
+{
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (rank == 0)
+		CHECK(!MPI_Send(a, COUNT, MPI_INT, 1, 11, MPI_COMM_WORLD));
+	if (rank == 1) {
+		fill(b, 9, COUNT);
+		CHECK(MPI_Recv(b, COUNT - 1, MPI_INT, 0, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_ERR_TRUNCATE);
+		CHECK(holds(b, 9, COUNT));
+	}
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+static void long_messages(void)
+{
+	if (rank == 0)
+		senders();
+	if (rank == 1)
+		receivers();
+	/* The others meet them. */
+	for (int i = 0; i < 2 && rank > 1; i++)
+		CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	/* Both ways at once, and to oneself. */
+	fill(a, rank, COUNT);
+	clear(b, COUNT);
+	CHECK(!MPI_Sendrecv(a, COUNT, MPI_INT, right, 12, b, COUNT, MPI_INT, left, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	CHECK(holds(b, left, COUNT));
+	clear(b, COUNT);
+	CHECK(!MPI_Sendrecv(a, COUNT, MPI_INT, rank, 13, b, COUNT, MPI_INT, rank, 13, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	CHECK(holds(b, rank, COUNT));
+	if (are_in_parts())
+		truncated();
+}
+
 /* What does not go gives an error. */
 static void refused(void)
 {
@@ -225,6 +375,7 @@ int main(int argc, char **argv)
 		gaps();
 		reductions();
 		parts();
+		long_messages();
 		refused();
 	}
 	MPI_Barrier(MPI_COMM_WORLD);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Long messages from devices' memory in parts, so that copies and the MPI library work at a time.
+ *
+ * What the sender's message consists of is a *letter*: how many bytes there are, and the tag of the parts on a communicator of this
+ * library's own. Who receives a letter answers there, and the parts follow, through two pinned buffers on each side. MPI promises that
+ * a sender goes on once a receive is posted, though the receiver waits elsewhere; so a sender that nobody answers for a while puts all
+ * parts into memory of the host, hands them to MPI, and returns.
+ */
+#ifndef GGAS_HPE_MPI_PIPE_H
+#define GGAS_HPE_MPI_PIPE_H
+
+#include <stdint.h>
+
+#include "stage.h"
+
+/* Bytes of a letter's message: whole elements of whatever basic type is received. What else is as long is looked at. */
+enum { LETTER = 96 };
+
+struct letter {
+	uint64_t mark[2];
+	uint64_t bytes;
+	uint64_t part;	/* bytes of all parts but the last */
+	int32_t source;	/* rank in MPI_COMM_WORLD */
+	int32_t tag;	/* of the parts; the answer's is one more */
+};
+
+/* A message on its way out. */
+struct out;
+
+/* Bytes of a part, or 0: messages go whole (GGAS_HPE_MPI_PART=0, or no memory). */
+size_t hpe_mpi_part(void);
+
+/* Whether `bytes` bytes make several parts. */
+int hpe_mpi_is_long(size_t bytes);
+
+/* The letter in a message of LETTER bytes, if it is one. */
+int hpe_mpi_read_letter(const void *message, struct letter *letter);
+
+/*
+ * Begins a message of `bytes` at a device's address; `sync`: the receive has to begin before it ends. NULL where it
+ * has to go whole: to a process of another world, or without memory.
+ */
+struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm, int sync);
+
+/*
+ * Moves a message on; true once the caller may use the buffer. Then end it, which returns its error.
+ */
+int hpe_mpi_out_moves(struct out *out);
+int hpe_mpi_out_end(struct out *out);
+
+/* Moves it to its end. */
+int hpe_mpi_out_all(struct out *out);
+
+/*
+ * If what came by `status` into a stage's buffer is a letter: receives the parts to where they belong, tells so in
+ * the status, and moves `out` (or NULL) on meanwhile. Returns MPI_SUCCESS or the error.
+ */
+int hpe_mpi_in(struct stage *stage, MPI_Status *status, struct out *out);
+
+/*
+ * Two buffers for parts of `bytes`: pinned ones, as long as there are some and they are large enough. False without memory.
+ */
+int hpe_mpi_take_buffers(char *buffers[2], char **pinned, void **memory, size_t bytes);
+void hpe_mpi_return_buffers(char *pinned, void *memory);
+
+/* This library's communicators: all of MPI_COMM_WORLD, and this process alone. */
+MPI_Comm hpe_mpi_own(void);
+MPI_Comm hpe_mpi_self(void);
+
+#endif
