@@ -76,4 +76,32 @@ struct bench_hpe_sort_join {
 	uint64_t out;		/* uint32_t[a.length + b.length] */
 };
 
+/* Adds up words of several devices, each GGAS_HPE_LINE of them by one thread. */
+struct bench_hpe_loads {
+	uint64_t map;		/* const struct ggas_hpe_map */
+	uint64_t data;		/* const uint64_t[count], by the host's pointer; begins with a line */
+	uint64_t count;
+	uint64_t sum;		/* uint64_t, to which all threads add */
+	uint32_t kept;		/* whether lines are kept */
+	uint32_t reserved;
+};
+
+/*
+ * Rounds of a writer, on the device whose memory the data are, and of a reader on another, in pairs of threads. The reader loads the
+ * data and says so; the writer then stores the round to the data, and to the flag; the reader sees the flag, and loads the data again.
+ */
+struct bench_hpe_fences {
+	uint64_t map;		/* const struct ggas_hpe_map */
+	uint64_t data;		/* uint64_t[pairs][GGAS_HPE_LINE / 8] of the writer, by the host's pointer */
+	uint64_t said;		/* the same */
+	uint64_t flag;		/* the same, of the reader */
+	uint64_t counts;	/* struct bench_litmus_counts */
+	uint64_t rounds;
+	uint64_t timeout_ns;
+	uint32_t reads;		/* whether this is the reader */
+	uint32_t kept;		/* whether lines are kept */
+	uint32_t build;		/* BENCH_LITMUS_RIGHT or _WEAK: without the reader's fence */
+	uint32_t reserved;
+};
+
 #endif /* GGAS_BENCH_HPE_H */

@@ -2459,3 +2459,93 @@ const _: () = {
         "Offset of field: bench_hpe_sort_join::out",
     ][::core::mem::offset_of!(bench_hpe_sort_join, out) - 80usize];
 };
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_loads {
+    pub map: u64,
+    pub data: u64,
+    pub count: u64,
+    pub sum: u64,
+    pub kept: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_hpe_loads"][::core::mem::size_of::<bench_hpe_loads>() - 40usize];
+    [
+        "Alignment of bench_hpe_loads",
+    ][::core::mem::align_of::<bench_hpe_loads>() - 8usize];
+    [
+        "Offset of field: bench_hpe_loads::map",
+    ][::core::mem::offset_of!(bench_hpe_loads, map) - 0usize];
+    [
+        "Offset of field: bench_hpe_loads::data",
+    ][::core::mem::offset_of!(bench_hpe_loads, data) - 8usize];
+    [
+        "Offset of field: bench_hpe_loads::count",
+    ][::core::mem::offset_of!(bench_hpe_loads, count) - 16usize];
+    [
+        "Offset of field: bench_hpe_loads::sum",
+    ][::core::mem::offset_of!(bench_hpe_loads, sum) - 24usize];
+    [
+        "Offset of field: bench_hpe_loads::kept",
+    ][::core::mem::offset_of!(bench_hpe_loads, kept) - 32usize];
+    [
+        "Offset of field: bench_hpe_loads::reserved",
+    ][::core::mem::offset_of!(bench_hpe_loads, reserved) - 36usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_hpe_fences {
+    pub map: u64,
+    pub data: u64,
+    pub said: u64,
+    pub flag: u64,
+    pub counts: u64,
+    pub rounds: u64,
+    pub timeout_ns: u64,
+    pub reads: u32,
+    pub kept: u32,
+    pub build: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_hpe_fences"][::core::mem::size_of::<bench_hpe_fences>() - 72usize];
+    [
+        "Alignment of bench_hpe_fences",
+    ][::core::mem::align_of::<bench_hpe_fences>() - 8usize];
+    [
+        "Offset of field: bench_hpe_fences::map",
+    ][::core::mem::offset_of!(bench_hpe_fences, map) - 0usize];
+    [
+        "Offset of field: bench_hpe_fences::data",
+    ][::core::mem::offset_of!(bench_hpe_fences, data) - 8usize];
+    [
+        "Offset of field: bench_hpe_fences::said",
+    ][::core::mem::offset_of!(bench_hpe_fences, said) - 16usize];
+    [
+        "Offset of field: bench_hpe_fences::flag",
+    ][::core::mem::offset_of!(bench_hpe_fences, flag) - 24usize];
+    [
+        "Offset of field: bench_hpe_fences::counts",
+    ][::core::mem::offset_of!(bench_hpe_fences, counts) - 32usize];
+    [
+        "Offset of field: bench_hpe_fences::rounds",
+    ][::core::mem::offset_of!(bench_hpe_fences, rounds) - 40usize];
+    [
+        "Offset of field: bench_hpe_fences::timeout_ns",
+    ][::core::mem::offset_of!(bench_hpe_fences, timeout_ns) - 48usize];
+    [
+        "Offset of field: bench_hpe_fences::reads",
+    ][::core::mem::offset_of!(bench_hpe_fences, reads) - 56usize];
+    [
+        "Offset of field: bench_hpe_fences::kept",
+    ][::core::mem::offset_of!(bench_hpe_fences, kept) - 60usize];
+    [
+        "Offset of field: bench_hpe_fences::build",
+    ][::core::mem::offset_of!(bench_hpe_fences, build) - 64usize];
+    [
+        "Offset of field: bench_hpe_fences::reserved",
+    ][::core::mem::offset_of!(bench_hpe_fences, reserved) - 68usize];
+};

@@ -34,6 +34,8 @@ ggas_kernels::kernels! {
         bench_hpe_sort_double(args::bench_hpe_sort_merge),
         bench_hpe_sort_search(args::bench_hpe_sort_pivot),
         bench_hpe_sort_across(args::bench_hpe_sort_join),
+        bench_hpe_loads_sum(args::bench_hpe_loads),
+        bench_hpe_fences_rounds(args::bench_hpe_fences),
         bench_device_copy_rounds(args::bench_device_copy),
         bench_put_signal(args::bench_put),
         bench_put_packed(args::bench_put),

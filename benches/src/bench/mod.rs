@@ -113,6 +113,7 @@ pub(crate) const ALL: &[&dyn Bench] = &[
     &hpe::Sharing,
     &hpe::Objects,
     &hpe::Files,
+    &hpe::Remote,
     &hpe::Stencil,
     &hpe::Fft,
     &hpe::Sort,

@@ -45,6 +45,21 @@ fn lists_of_any_length_are_sorted_on_any_number_of_devices() {
 }
 
 #[test]
+fn kernels_count_what_leaves_their_device_and_no_copy_outlives_a_fence() {
+    let report = run("hpe-remote", Options { iterations: Some(3), ..small(&[64, 12_352]) });
+    let of = |row: usize, name: &str| report.rows[row].extra[name].as_u64().unwrap();
+    assert_eq!(methods(&report), ["loads", "loads-kept", "fence", "fence-kept"]);
+    // 12,352 bytes: two pages on device 0, the rest on device 1; each device loads all of them.
+    let runs = of(1, "local") / 1544;
+    assert_eq!((of(1, "local"), of(1, "remote"), of(1, "kept")), (1544 * runs, 1544 * runs, 0));
+    assert_eq!((of(3, "local"), of(3, "remote"), of(3, "kept")), (1544 * runs, 386 * runs, 1158 * runs));
+    // Right and weak builds: what is kept is stale without a fence, each time.
+    let seen = [4, 5, 6, 7].map(|row| (of(row, "observed"), of(row, "forbidden")));
+    assert_eq!((seen[0], seen[2]), ((48, 0), (48, 0)));
+    assert_eq!(seen[3], (48, 48), "the weak build of kept lines");
+}
+
+#[test]
 fn options_that_do_not_fit_say_what_would() {
     for (name, options, what) in [
         ("hpe-stencil", on(&[4], &[7]), "use 8 points or more"),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::copier::Copier;
 use crate::error::{DriverError, GpuError, code};
+use crate::managed::ManagedBuffer;
 use crate::memory::{DeviceBuffer, Staging};
 use crate::module::Module;
 use crate::probe::{self, GpuInfo};
@@ -124,6 +125,14 @@ impl Gpu {
     /// [`GpuError::OutOfMemory`], [`GpuError::Lost`], driver errors.
     pub fn alloc(&self, bytes: usize) -> Result<DeviceBuffer, GpuError> {
         DeviceBuffer::new(self, bytes)
+    }
+
+    /// Allocates CUDA's managed memory, which the host and all GPUs use at one address; the driver moves its pages.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc).
+    pub fn alloc_managed(&self, bytes: usize) -> Result<ManagedBuffer, GpuError> {
+        ManagedBuffer::new(self, bytes)
     }
 
     /// A stream of its own that waits for no other, from a pool.

@@ -18,8 +18,8 @@ pub(crate) use cu::{
     CUgraphNodeType_enum as NodeType, CUlimit_enum as Limit, CUmemAccess_flags_enum as Access,
     CUmemAccessDesc, CUmemAllocationGranularity_flags_enum as Granularity,
     CUmemAllocationHandleType_enum as HandleType, CUmemAllocationProp, CUmemAllocationProp_st__bindgen_ty_1,
-    CUmemAllocationType_enum as AllocationType, CUmemGenericAllocationHandle, CUmemLocation,
-    CUmemLocationType_enum as LocationType, CUmemRangeHandleType_enum, CUmodule,
+    CUmemAllocationType_enum as AllocationType, CUmemAttach_flags_enum, CUmemGenericAllocationHandle,
+    CUmemLocation, CUmemLocationType_enum as LocationType, CUmemRangeHandleType_enum, CUmodule,
     CUpointer_attribute_enum as PointerAttr, CUresult, CUstream, CUuuid,
 };
 
@@ -41,7 +41,7 @@ driver_calls! {
     cuFuncGetAttribute, cuFuncGetName, cuFuncGetParamInfo, cuFuncLoad, cuFuncSetAttribute,
     cuGetErrorName, cuGetErrorString, cuGraphAddKernelNode_v2, cuGraphAddNode_v2,
     cuGraphConditionalHandleCreate, cuGraphCreate, cuGraphDestroy, cuGraphExecDestroy, cuGraphInstantiateWithFlags, cuGraphLaunch, cuInit, cuLaunchCooperativeKernel, cuLaunchKernel,
-    cuMemAddressFree, cuMemAddressReserve, cuMemAlloc_v2, cuMemCreate, cuMemFree_v2, cuMemGetHandleForAddressRange,
+    cuMemAddressFree, cuMemAddressReserve, cuMemAllocManaged, cuMemAlloc_v2, cuMemCreate, cuMemFree_v2, cuMemGetHandleForAddressRange,
     cuMemExportToShareableHandle, cuMemGetAllocationGranularity, cuMemHostAlloc, cuMemHostGetDevicePointer_v2,
     cuMemHostRegister_v2, cuMemHostUnregister, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemSetAccess, cuMemUnmap,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ggas_gpu::{Gpu, ManagedBuffer};
 use ggas_hpe::{HpeError, Runtime};
 
 use crate::BenchError;
@@ -13,6 +14,7 @@ pub(super) struct Array<T> {
     start: *mut T,
     inside: u64,
     len: usize,
+    _managed: Option<ManagedBuffer>,
 }
 
 // SAFETY: an address, used by copies and kernels; who may use it when is for the programs to order.
@@ -38,7 +40,16 @@ impl<T: Copy + Default> Array<T> {
     ) -> Result<Self, BenchError> {
         let start = alloc(len.max(1) * size_of::<T>()).doing("allocating memory of a device")?;
         let inside = runtime.device_address(start).doing("asking where kernels find memory")?;
-        Ok(Array { runtime: runtime.clone(), start: start.cast(), inside, len })
+        Ok(Array { runtime: runtime.clone(), start: start.cast(), inside, len, _managed: None })
+    }
+
+    /// CUDA's managed memory, which the host touches as it likes, too.
+    pub fn managed(runtime: &Runtime, gpu: &Gpu, len: usize) -> Result<Self, BenchError> {
+        let bytes = len.max(1) * size_of::<T>();
+        let managed = gpu.alloc_managed(bytes).doing("allocating managed memory")?;
+        let inside = managed.address();
+        let start = inside as *mut T;
+        Ok(Array { runtime: runtime.clone(), start, inside, len, _managed: Some(managed) })
     }
 
     /// Where kernels find number `at`, of whatever device.
@@ -86,7 +97,7 @@ impl<T: Copy + Default> Array<T> {
         unsafe { self.runtime.copy(to, from, len * size_of::<T>()) }.doing("copying between devices")
     }
 
-    /// A shared object's numbers, as the host sees them.
+    /// Numbers of a shared object, or of managed memory, as the host sees them.
     ///
     /// # Safety
     /// It is one, and no kernel writes these numbers meanwhile.

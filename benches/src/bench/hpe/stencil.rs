@@ -37,7 +37,8 @@ impl Bench for Stencil {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let counts = device_counts(team, options)?;
-        let levels = Level::ALL.into_iter().filter(|level| options.wants(level.name()));
+        let has = |level: &Level| *level != Level::Managed || options.device == Device::Gpu;
+        let levels = Level::ALL.into_iter().filter(|level| options.wants(level.name()) && has(level));
         let levels: Vec<_> = levels.map(|level| (level, level.name(), level.reads_neighbours())).collect();
         let sizes = sizes(team, options, &counts)?;
         let mut report = task.report();
@@ -48,6 +49,9 @@ impl Bench for Stencil {
             let what = format!("{side} points a side");
             let measure = |level, count| measure(&setup, &cube, level, count);
             rows(&setup, (&levels, &counts, &what), (&mut report, progress), measure)?;
+        }
+        if levels.is_empty() {
+            report.notes.push("managed: not run: managed memory is CUDA's".to_owned());
         }
         report.notes.push(format!(
             "a time is of a step, `total ms` of {STEPS}; `copies`: calls that copy in a step; `exchange percent`: of all threads' time, waits for \

@@ -15,7 +15,7 @@ use super::cube::{Cube, POISON, WEIGHTS};
 use super::memory::{Array, bytes_of, bytes_of_mut};
 use super::ranks::Ranks;
 use super::steps::{Event, Steps};
-use super::{devices, shape};
+use super::{devices, gpus, shape};
 use crate::error::Doing;
 use crate::kernel;
 use crate::setup::Setup;
@@ -40,11 +40,14 @@ pub(super) enum Level {
     Shared,
     /// Listing 2 with boundaries computed first, and exchanged beside the rest of the computation.
     Overlap,
+    /// Listing 4 in CUDA's managed memory, today's rival of shared objects: on GPUs only.
+    Managed,
 }
 
 impl Level {
-    pub const ALL: [Level; 5] = [Level::Proxy, Level::Sharing, Level::Remote, Level::Shared, Level::Overlap];
-    pub const NAMES: [&'static str; 5] = ["proxy", "sharing", "remote", "shared", "overlap"];
+    pub const ALL: [Level; 6] =
+        [Level::Proxy, Level::Sharing, Level::Remote, Level::Shared, Level::Overlap, Level::Managed];
+    pub const NAMES: [&'static str; 6] = ["proxy", "sharing", "remote", "shared", "overlap", "managed"];
 
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
@@ -52,7 +55,7 @@ impl Level {
 
     /// Whether kernels do, which then have to reach their devices.
     pub fn reads_neighbours(self) -> bool {
-        matches!(self, Level::Remote | Level::Shared)
+        matches!(self, Level::Remote | Level::Shared | Level::Managed)
     }
 }
 
@@ -88,8 +91,11 @@ impl<'a> Run<'a> {
         let runtime = runtime.doing("making a runtime")?;
         let ranks = Ranks::new(setup, 4 * cube.plane())?;
         let all = ranks.size * count;
-        let array = |device: usize, len: usize| match level {
-            Level::Shared => Array::shared(&runtime, device, len),
+        let gpus = gpus(setup, count as u32)?;
+        let array = |device: usize, len: usize| match (level, gpus.get(device)) {
+            (Level::Shared, _) => Array::shared(&runtime, device, len),
+            (Level::Managed, Some(gpu)) => Array::managed(&runtime, gpu, len),
+            (Level::Managed, None) => Err(BenchError::Unsupported("managed memory is CUDA's".to_owned())),
             _ => Array::new(&runtime, device, len),
         };
         let part = |device: usize| {
@@ -158,7 +164,7 @@ impl<'a> Run<'a> {
     pub fn all_steps(&self) -> Result<(Duration, f64), BenchError> {
         let steps = Steps::new(self.parts.len(), self.setup.options.timeout);
         let took = match self.level {
-            Level::Shared => {
+            Level::Shared | Level::Managed => {
                 let begun = Instant::now();
                 (0..self.cube.steps).try_for_each(|step| self.shared_step(&steps, step))?;
                 begun.elapsed()
@@ -181,7 +187,7 @@ impl<'a> Run<'a> {
                 Level::Sharing | Level::Overlap => {
                     steps.wait(other, Event::Taken(1 - side), step.saturating_sub(1))?;
                 }
-                Level::Proxy | Level::Shared => {}
+                Level::Proxy | Level::Shared | Level::Managed => {}
             }
         }
         if self.level != Level::Overlap {
@@ -230,7 +236,7 @@ impl<'a> Run<'a> {
         match self.level {
             Level::Proxy => self.through_host(steps, device, to, step)?,
             Level::Sharing | Level::Overlap => self.between_devices(steps, device, to, step)?,
-            Level::Remote | Level::Shared => {}
+            Level::Remote | Level::Shared | Level::Managed => {}
         }
         self.receive(device, to, step)
     }
@@ -302,13 +308,16 @@ impl<'a> Run<'a> {
         }
         let launch = |device: usize| self.launch(device, from, 0..self.parts[device].planes.len() as u32);
         let launches: Vec<_> = (0..self.parts.len()).map(launch).collect();
-        let ran = self.runtime.launch(&objects, || kernel::run(&launches, self.setup.options));
-        ran.doing("launching with shared objects")??;
+        let run = || kernel::run(&launches, self.setup.options);
+        match self.level {
+            Level::Managed => run()?,
+            _ => self.runtime.launch(&objects, run).doing("launching with shared objects")??,
+        }
         steps.exchange(|| {
             for (side, part, link) in self.outer() {
                 let device = if side == BELOW { 0 } else { self.parts.len() - 1 };
                 let at = self.boundary(device, side);
-                // SAFETY: a shared object, and no kernel runs.
+                // SAFETY: a shared object or managed memory, and no kernel runs.
                 let plane = unsafe { part.fields[to].seen(at..at + self.cube.plane()) };
                 link.send(step, bytes_of(plane))?;
             }
