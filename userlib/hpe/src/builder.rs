@@ -1,5 +1,6 @@
 //! A runtime's settings.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use ggas_gpu::Gpu;
 use crate::context::{Context, Locking, Wait};
 use crate::copy::Counters;
 use crate::device::{CudaDevice, Device, ExecutorDevice};
+use crate::direct::Direct;
 use crate::error::HpeError;
 use crate::fork;
 use crate::objects::Objects;
@@ -45,6 +47,8 @@ pub struct Builder {
     shadow: bool,
     tracking: Tracking,
     between: Between,
+    direct: bool,
+    cufile: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -62,6 +66,8 @@ impl Default for Builder {
             shadow: true,
             tracking: Tracking::Protect,
             between: None,
+            direct: false,
+            cufile: None,
         }
     }
 }
@@ -129,6 +135,21 @@ impl Builder {
         Builder { tracking, ..self }
     }
 
+    /// Whether long transfers between regular files and GPUs go past memory of the host, by NVIDIA's libcufile, where it is installed and takes
+    /// the file (no by default: what is in the page cache comes sooner through pinned buffers). [`Runtime::direct_storage`] says
+    /// whether they do.
+    #[must_use]
+    pub fn direct_storage(self, direct: bool) -> Builder {
+        Builder { direct, ..self }
+    }
+
+    /// The same by a library that has its calls, for devices of the executor, too: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cufile(self, path: &Path) -> Builder {
+        Builder { direct: true, cufile: Some(path.to_owned()), ..self }
+    }
+
     /// Calls `look` between the halves of each copy of a shared object's block, for tests. It may run in a signal handler.
     #[doc(hidden)]
     #[must_use]
@@ -177,6 +198,10 @@ impl Builder {
         });
         let inner = Inner {
             generation,
+            direct: match self.direct {
+                true => Direct::open(self.cufile.as_deref()),
+                false => Err("nobody asked for it: Builder::direct_storage".to_owned()),
+            },
             objects: Objects::default(),
             _handler: Handler::install()?,
             _server: Server::start(requests, keeping.clone())?,

@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 
+use crate::direct::Direct;
 use crate::error::HpeError;
 use crate::fork;
 use crate::objects::Place;
@@ -24,6 +25,10 @@ impl Runtime {
         len: usize,
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
+        // SAFETY: the caller's contract.
+        if let Some(moved) = unsafe { self.past_the_host(file, into as u64, len, offset, false)? } {
+            return Ok(moved);
+        }
         let mut get = |buffer: *mut u8, len: usize, done: usize| {
             // SAFETY: the buffer has so many bytes.
             count(unsafe {
@@ -51,6 +56,10 @@ impl Runtime {
         len: usize,
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
+        // SAFETY: the caller's contract.
+        if let Some(moved) = unsafe { self.past_the_host(file, from as u64, len, offset, true)? } {
+            return Ok(moved);
+        }
         let mut put = |buffer: *const u8, len: usize, done: usize| {
             // SAFETY: the buffer has so many bytes.
             count(unsafe {
@@ -64,6 +73,37 @@ impl Runtime {
         };
         // SAFETY: the caller's contract.
         unsafe { self.write_to(from, len, &mut put) }
+    }
+
+    /// Bytes between files and GPUs that went past memory of the host, or why none do.
+    ///
+    /// # Errors
+    /// A text: nobody asked for it, or what is missing.
+    pub fn direct_storage(&self) -> Result<u64, String> {
+        self.inner.direct.as_ref().map(Direct::moved).map_err(Clone::clone)
+    }
+
+    /// Moves bytes by GPUDirect Storage; `None` where they have to go through the host.
+    ///
+    /// # Safety
+    /// As [`read_file`](Self::read_file).
+    unsafe fn past_the_host(
+        &self,
+        file: RawFd,
+        address: u64,
+        len: usize,
+        offset: Option<i64>,
+        writes: bool,
+    ) -> Result<Option<usize>, HpeError> {
+        fork::check(self.inner.generation)?;
+        let Ok(direct) = &self.inner.direct else { return Ok(None) };
+        let Place::Device { index, address, _kept } = self.place(address, len)? else { return Ok(None) };
+        let is_gpu = self.inner.contexts[index].device.gpu().is_some();
+        if !(is_gpu || direct.for_all) || !is_regular(file) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's contract; the range was checked.
+        Ok(unsafe { direct.transfer(file, address, len, offset, writes) })
     }
 
     /// Fills memory by `get`, which is told where, how much, and how much there was before. `more`: whether it is asked again after a

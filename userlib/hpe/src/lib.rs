@@ -42,6 +42,7 @@ mod builder;
 mod context;
 mod copy;
 mod device;
+mod direct;
 mod error;
 mod files;
 mod fork;

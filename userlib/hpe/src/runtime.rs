@@ -8,6 +8,7 @@ use crate::address::{DeviceId, Owner, owner};
 use crate::builder::Builder;
 use crate::context::{Context, LockCounts};
 use crate::copy::{Copier, Counters, WayCounts};
+use crate::direct::Direct;
 use crate::error::HpeError;
 use crate::fork;
 use crate::objects::{Allocation, Kind, Objects, Place};
@@ -27,6 +28,7 @@ pub struct Runtime {
 
 pub(crate) struct Inner {
     pub generation: u32,
+    pub direct: Result<Direct, String>,
     pub objects: Objects,
     pub keeping: Arc<Keeping>,
     pub _handler: Handler,

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+use ggas_hpe::Runtime;
+
 use super::{compare, devices, gpus, pattern};
 use crate::bench::litmus::in_one_process;
 use crate::bench::{iterations_for, methods_by_sizes};
@@ -29,7 +31,7 @@ impl Bench for Files {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["read-file", "pread-then-copy", "pread-pinned"]
+        &["read-file", "direct", "pread-then-copy", "pread-pinned"]
     }
 
     fn by_windows(&self) -> bool {
@@ -42,6 +44,10 @@ impl Bench for Files {
         let sizes = options.sizes_or(&[4096, 1 << 20, 64 << 20], 1..=1 << 30, 1)?;
         methods_by_sizes(task, &task.methods(), &sizes, progress, |report, method, bytes| {
             let setup = Setup::new(task, Worker::Kernels)?;
+            if let ("direct", Err(why)) = (method, runtime(&setup, true)?.direct_storage()) {
+                report.notes.push(format!("direct, {bytes} bytes: not run: {why}"));
+                return Ok(());
+            }
             let (samples, check) = measure(&setup, method, bytes as usize)?;
             report.push(Row::new(&samples).method(method).bytes(bytes).bandwidth_of(bytes), check);
             Ok(())
@@ -58,8 +64,14 @@ fn file(bytes: &[u8]) -> std::io::Result<File> {
     file
 }
 
+/// `direct`: by GPUDirect Storage, where it is there and takes the file.
+fn runtime(setup: &Setup, direct: bool) -> Result<Runtime, BenchError> {
+    let builder = devices(setup, 1)?.timeout(setup.options.timeout).direct_storage(direct);
+    builder.build().doing("making a runtime")
+}
+
 fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check), BenchError> {
-    let runtime = devices(setup, 1)?.timeout(setup.options.timeout).build().doing("making a runtime")?;
+    let runtime = runtime(setup, method == "direct")?;
     let there = runtime.alloc(runtime.devices()[0], bytes).doing("allocating memory of a device")?;
     let sent = pattern(bytes, setup.options.seed);
     let file = file(&sent).doing("writing a file")?;
@@ -77,7 +89,7 @@ fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check)
         return Ok((samples, compare(&sent, &host)));
     }
     let samples = time_calls(iterations, |_| {
-        if method == "read-file" {
+        if method == "read-file" || method == "direct" {
             // SAFETY: memory of this function.
             let got = unsafe { runtime.read_file(file.as_raw_fd(), there, bytes, Some(0)) };
             let got = got.doing("reading a file")?;

@@ -6,7 +6,8 @@
  * pwrite, fread and fwrite: link it before the C library, or preload it into a
  * program that has pointers of devices from elsewhere (CUDA's).
  * GGAS_HPE_DEVICES says how many devices of the CPU executor there are, 1 at
- * first; GPUs come behind them.
+ * first; GPUs come behind them. GGAS_HPE_DIRECT_STORAGE=1 has long transfers
+ * between files and GPUs go by libcufile (GPUDirect Storage), where it is there.
  */
 #ifndef GGAS_HPE_H
 #define GGAS_HPE_H

@@ -22,7 +22,9 @@ fn runtime() -> Result<&'static Runtime, HpeError> {
     if RUNTIME.get().is_none() {
         let asked = std::env::var("GGAS_HPE_DEVICES").ok().and_then(|asked| asked.parse().ok());
         let gpus = ggas_gpu::Gpu::all().unwrap_or_default();
-        let _ = RUNTIME.set(Runtime::builder().executors(asked.unwrap_or(1)).gpus(gpus).build()?);
+        let direct = std::env::var_os("GGAS_HPE_DIRECT_STORAGE").is_some_and(|asked| asked != "0");
+        let builder = Runtime::builder().executors(asked.unwrap_or(1)).gpus(gpus).direct_storage(direct);
+        let _ = RUNTIME.set(builder.build()?);
     }
     // Set above, or by who made it before.
     RUNTIME.get().ok_or(HpeError::Forked)

@@ -1,0 +1,99 @@
+//! Files past the host's memory: by a library of the test's that has libcufile's calls, as this machine need not have NVIDIA's.
+
+use std::io::{Seek, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ggas_hpe::Runtime;
+use ggas_hpe::address::view;
+
+/// Reads and writes where kernels of the executor find memory; refuses files whose position is an odd number when they are registered.
+const LIBRARY: &str = r#"
+#include <sys/types.h>
+#include <unistd.h>
+struct status { int error, driver; };
+struct description { int kind; union { int fd; void *handle; } file; const void *operations; };
+struct status cuFileDriverOpen(void) { return (struct status){ OPENS, 0 }; }
+struct status cuFileHandleRegister(void **handle, struct description *d)
+{
+	*handle = (void *)(long)(d->file.fd + 1);
+	return (struct status){ d->kind != 1 || lseek(d->file.fd, 0, SEEK_CUR) % 2, 0 };
+}
+void cuFileHandleDeregister(void *handle) { (void)handle; }
+ssize_t cuFileRead(void *handle, void *to, size_t len, off_t at, off_t behind)
+{
+	return pread((int)(long)handle - 1, (char *)to + behind, len, at);
+}
+ssize_t cuFileWrite(void *handle, const void *from, size_t len, off_t at, off_t behind)
+{
+	return pwrite((int)(long)handle - 1, (const char *)from + behind, len, at);
+}
+"#;
+
+fn library(name: &str, opens: i32) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, built) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
+    std::fs::write(&source, LIBRARY).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&built).arg(&source);
+    assert!(compiler.arg(format!("-DOPENS={opens}")).status().unwrap().success());
+    built
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 21) as u8).collect()
+}
+
+#[test]
+fn long_transfers_go_by_the_library_and_what_it_refuses_by_buffers() {
+    let library = library("fake-cufile", 0);
+    let runtime = Runtime::builder().executors(1).cufile(&library).build().unwrap();
+    assert_eq!(runtime.direct_storage(), Ok(0));
+    let len = (1 << 20) + 4322;
+    let (sent, mut file) = (pattern(len), tempfile::tempfile().unwrap());
+    file.write_all(&sent).unwrap();
+    let there = runtime.alloc(runtime.devices()[0], 2 * len).unwrap();
+    let seen = || {
+        // SAFETY: memory of this test, as kernels find it.
+        unsafe { std::slice::from_raw_parts(view(there as u64) as *const u8, len) }
+    };
+    // SAFETY: memory of this test.
+    unsafe {
+        // Up to the end of the file, at an offset and from its position, which moves on.
+        assert_eq!(runtime.read_file(file.as_raw_fd(), there, 2 * len, Some(0)).unwrap(), len);
+        assert!(seen() == sent);
+        file.rewind().unwrap();
+        assert_eq!(runtime.read_file(file.as_raw_fd(), there, len, None).unwrap(), len);
+        assert_eq!(file.stream_position().unwrap(), len as u64);
+        assert_eq!(runtime.direct_storage(), Ok(2 * len as u64));
+        // Short ones, and files that it refuses, go by buffers; nobody notices.
+        assert_eq!(runtime.read_file(file.as_raw_fd(), there, 1000, Some(3)).unwrap(), 1000);
+        assert!(seen()[..1000] == sent[3..1003]);
+        file.seek(std::io::SeekFrom::Start(1)).unwrap();
+        assert_eq!(runtime.read_file(file.as_raw_fd(), there, len, None).unwrap(), len - 1);
+        assert!(seen()[..len - 1] == sent[1..]);
+        assert_eq!(runtime.direct_storage(), Ok(2 * len as u64));
+        let mut copy = tempfile::tempfile().unwrap();
+        assert_eq!(runtime.write_file(copy.as_raw_fd(), there, len - 1, None).unwrap(), len - 1);
+        assert_eq!(copy.stream_position().unwrap(), len as u64 - 1);
+        assert_eq!(runtime.direct_storage(), Ok(3 * len as u64 - 1));
+        let back = runtime.alloc(runtime.devices()[0], len).unwrap();
+        assert_eq!(runtime.read_file(copy.as_raw_fd(), back, len, Some(0)).unwrap(), len - 1);
+        let back = std::slice::from_raw_parts(view(back as u64) as *const u8, len - 1);
+        assert!(back == &sent[1..]);
+    }
+}
+
+#[test]
+fn a_library_that_is_missing_or_does_not_open_is_told() {
+    let missing =
+        Runtime::builder().executors(1).cufile(Path::new("/nowhere/libcufile.so.0")).build().unwrap();
+    let why = missing.direct_storage().unwrap_err();
+    assert!(why.contains("is not installed") && why.contains("pinned buffers"), "{why}");
+    let closed = Runtime::builder().executors(1).cufile(&library("closed-cufile", 5001)).build().unwrap();
+    let why = closed.direct_storage().unwrap_err();
+    assert!(why.contains("failed with 5001"), "{why}");
+    let plain = Runtime::builder().executors(1).build().unwrap();
+    assert!(plain.direct_storage().unwrap_err().contains("direct_storage"), "nobody asked for it");
+}
