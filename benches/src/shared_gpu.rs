@@ -30,12 +30,16 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 type Outcome = Result<(), BenchError>;
 
-/// Name of a collective's benchmark.
+/// Name of a collective's benchmark, where there is one.
 pub(crate) fn bench(collective: Collective) -> &'static str {
     match collective {
         Collective::Allreduce => "shared-gpu-allreduce",
         Collective::Reduce => "shared-gpu-reduce",
         Collective::Broadcast => "shared-gpu-broadcast",
+        Collective::Allgather => "shared-gpu-allgather",
+        Collective::Alltoall => "shared-gpu-alltoall",
+        Collective::ReduceScatter => "shared-gpu-reduce-scatter",
+        Collective::Barrier => "shared-gpu-barrier",
     }
 }
 
@@ -89,7 +93,7 @@ pub(crate) fn part(job: &Job) -> Outcome {
     let none = || BenchError::Unsupported(format!("{} is none of the shared GPU's benchmarks", job.bench));
     let mut words = job.bench.split(' ').peekable();
     let own = words.next().unwrap_or_default();
-    let collective = Collective::ALL.into_iter().find(|one| bench(*one) == own).ok_or_else(none)?;
+    let collective = Collective::TUNED.into_iter().find(|one| bench(*one) == own).ok_or_else(none)?;
     let device: Device = words.next().unwrap_or_default().parse()?;
     let ranks = Ranks::join().doing("joining the job")?;
     cores::pin(ranks.rank() as usize, ranks.size() as usize, None)?;
@@ -209,6 +213,7 @@ impl Side<'_> {
                 all.reduce(0, input, output, count, element, op)
             }
             (Shared::Several { all, .. }, Collective::Broadcast) => all.broadcast(0, output, count, element),
+            (_, other) => return Err(BenchError::Unsupported(format!("{other} has no benchmark"))),
         };
         done.doing("a collective")
     }

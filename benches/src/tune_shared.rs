@@ -42,8 +42,8 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
         Device::Gpu => (device_of(&Processor::gpu(0).doing("opening the GPU")?), Mps::find().is_on()),
     };
     let (team, sizes) = (Team::alone(), options.sizes_or(&SIZES, 4..=1 << 30, 4)?);
-    progress.begin("processes that share a GPU", Collective::ALL.len() as u64);
-    for collective in Collective::ALL {
+    progress.begin("processes that share a GPU", Collective::TUNED.len() as u64);
+    for collective in Collective::TUNED {
         let methods = methods(collective, options.nodes as usize);
         progress.now(format!("{collective} by {}", methods.join(", ")));
         let within = CELL * runs / CELL_RUNS;

@@ -1,42 +1,147 @@
-//! Ranks of a job that share a GPU, or lead those that do: all ranks of the job set theirs up at once, and fail together.
+//! Ranks of a job that share a GPU, or lead those that do: all of those who set something up together do so at once, and fail together.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
-use ggas_members::Job;
+use ggas_members::memory::create;
+use ggas_members::{EXCHANGE_MAX, Job};
 
 use crate::SharedGpuError;
 
 /// Longest reason that is passed on.
 const REASON_MAX: usize = 500;
 
-/// Some ranks of a job, numbered anew from 0.
+/// Who sets something up together.
 #[derive(Clone)]
-pub(crate) struct Circle<'a> {
+pub(crate) struct World<'a> {
     job: &'a Job,
-    /// As the job numbers them, in that order.
-    members: Vec<u32>,
-    /// `None`: this rank is none of them, and takes part in what all ranks of the job do only.
-    rank: Option<usize>,
+    /// As the job numbers them, ascending.
+    ranks: Vec<u32>,
+    /// `None`: all of the job, who exchange as it does; else some, by letters of this tag.
+    tag: Option<u64>,
     deadline: Instant,
     timeout: Duration,
 }
 
-impl<'a> Circle<'a> {
-    /// All ranks. Their set-up has so long.
-    pub(crate) fn all(job: &'a Job, timeout: Duration) -> Circle<'a> {
-        Circle::of(job, (0..job.size()).collect(), timeout)
+impl<'a> World<'a> {
+    /// All ranks of a job. Their set-up has so long.
+    pub(crate) fn all(job: &'a Job, timeout: Duration) -> World<'a> {
+        let deadline = Clock::REAL.deadline(timeout);
+        World { job, ranks: (0..job.size()).collect(), tag: None, deadline, timeout }
     }
 
-    /// These.
-    pub(crate) fn of(job: &'a Job, members: Vec<u32>, timeout: Duration) -> Circle<'a> {
-        let rank = members.iter().position(|member| *member == job.rank());
-        Circle { job, members, rank, deadline: Clock::REAL.deadline(timeout), timeout }
+    /// Some of them, this one included, who all say the same new number.
+    pub(crate) fn some(job: &'a Job, ranks: &[u32], tag: u64, timeout: Duration) -> World<'a> {
+        World { ranks: ranks.to_vec(), tag: Some(tag | 1 << 60), ..World::all(job, timeout) }
     }
 
     pub(crate) fn job(&self) -> &'a Job {
         self.job
+    }
+
+    pub(crate) fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// Time for the next step; who used all of it up still gives the others a moment, so that all fail alike.
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
+    }
+
+    /// What each of them says.
+    pub(crate) fn exchange(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, SharedGpuError> {
+        let Some(tag) = self.tag else { return Ok(self.job.exchange(mine, self.left())?) };
+        let (first, others) = self.ranks.split_first().unwrap_or((&0, &[]));
+        if self.job.rank() != *first {
+            self.job.send_fds(*first, tag, &[letter(mine)?.as_fd()], self.left())?;
+            return Ok(split(&self.read(*first, tag)?));
+        }
+        let mut all = vec![mine.to_vec()];
+        for rank in others {
+            all.push(self.read(*rank, tag)?);
+        }
+        let joined = letter(&join(&all))?;
+        others.iter().try_for_each(|rank| self.job.send_fds(*rank, tag, &[joined.as_fd()], self.left()))?;
+        Ok(all)
+    }
+
+    /// What a rank wrote.
+    fn read(&self, from: u32, tag: u64) -> Result<Vec<u8>, SharedGpuError> {
+        let other =
+            || SharedGpuError::Peer { rank: from as usize, what: "it runs another version".to_owned() };
+        let letter = self.job.recv_fds(from, tag, self.left())?.pop().ok_or_else(other)?;
+        let most = EXCHANGE_MAX as u64 * u64::from(self.job.size());
+        let mut said = Vec::new();
+        let mut letter = File::from(letter);
+        letter.rewind()?;
+        letter.take(most).read_to_end(&mut said)?;
+        Ok(said)
+    }
+
+    fn spans_hosts(&self) -> bool {
+        self.ranks.iter().any(|rank| self.job.is_far(*rank))
+    }
+}
+
+/// Words in memory that is passed on.
+fn letter(words: &[u8]) -> Result<OwnedFd, SharedGpuError> {
+    let letter = create(c"ggas-letter", words.len() as u64)?;
+    File::from(letter.try_clone()?).write_all_at(words, 0)?;
+    Ok(letter)
+}
+
+/// Each with its length before it.
+fn join(all: &[Vec<u8>]) -> Vec<u8> {
+    all.iter()
+        .flat_map(|one| (one.len() as u64).to_ne_bytes().into_iter().chain(one.iter().copied()))
+        .collect()
+}
+
+/// Those; where lengths lead nowhere, as far as they do.
+fn split(mut joined: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some((len, rest)) = joined.split_first_chunk() {
+        let Some((one, rest)) = rest.split_at_checked(u64::from_ne_bytes(*len) as usize) else { break };
+        all.push(one.to_vec());
+        joined = rest;
+    }
+    all
+}
+
+/// Some of those ranks, numbered anew from 0.
+#[derive(Clone)]
+pub(crate) struct Circle<'a> {
+    world: World<'a>,
+    /// As the job numbers them, in that order.
+    members: Vec<u32>,
+    /// `None`: this rank is none of them, and takes part in what all ranks of its world do only.
+    rank: Option<usize>,
+}
+
+impl<'a> Circle<'a> {
+    /// All ranks.
+    pub(crate) fn all(world: World<'a>) -> Circle<'a> {
+        let ranks = world.ranks.clone();
+        Circle::of(world, ranks)
+    }
+
+    /// These.
+    pub(crate) fn of(world: World<'a>, members: Vec<u32>) -> Circle<'a> {
+        let rank = members.iter().position(|member| *member == world.job.rank());
+        Circle { world, members, rank }
+    }
+
+    pub(crate) fn job(&self) -> &'a Job {
+        self.world.job
+    }
+
+    /// Those that set up together.
+    pub(crate) fn world(&self) -> &World<'a> {
+        &self.world
     }
 
     pub(crate) fn members(&self) -> &[u32] {
@@ -52,39 +157,54 @@ impl<'a> Circle<'a> {
         self.rank
     }
 
-    /// Time for the next step; who used all of it up still gives the others a moment, so that all fail alike.
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
+    pub(crate) fn spans_hosts(&self) -> bool {
+        self.world.spans_hosts()
     }
 
-    /// What each member says, of which all ranks of the job say something.
+    /// What each member says, of which all ranks of the world say something.
     pub(crate) fn exchange(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, SharedGpuError> {
-        let all = self.job.exchange(mine, self.left())?;
-        Ok(self.members.iter().filter_map(|member| all.get(*member as usize).cloned()).collect())
+        let all = self.world.exchange(mine)?;
+        let place = |member: &u32| self.world.ranks.binary_search(member).ok();
+        Ok(self.members.iter().filter_map(|member| all.get(place(member)?).cloned()).collect())
     }
 
     /// Descriptors of member 0, to all others.
     pub(crate) fn send(&self, tag: u64, fds: &[BorrowedFd<'_>]) -> Result<(), SharedGpuError> {
-        let others = self.members.iter().skip(1);
-        Ok(others.into_iter().try_for_each(|rank| self.job.send_fds(*rank, tag, fds, self.left()))?)
+        let (job, others) = (self.world.job, self.members.iter().skip(1));
+        Ok(others.into_iter().try_for_each(|rank| job.send_fds(*rank, tag, fds, self.world.left()))?)
     }
 
     /// Those.
     pub(crate) fn receive(&self, tag: u64) -> Result<Vec<OwnedFd>, SharedGpuError> {
-        Ok(self.job.recv_fds(self.members[0], tag, self.left())?)
+        Ok(self.world.job.recv_fds(self.members[0], tag, self.world.left())?)
     }
 
-    /// Succeeds if all ranks of the job did.
+    /// Succeeds if all ranks of the world did.
     pub(crate) fn agree<T>(&self, mine: Result<T, SharedGpuError>) -> Result<T, SharedGpuError> {
         let reason = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let reason: String = reason.chars().take(REASON_MAX).collect();
-        let all = self.job.exchange(reason.as_bytes(), self.left());
+        let all = self.world.exchange(reason.as_bytes());
         let mine = mine?;
-        match all?.iter().enumerate().find(|(_, said)| !said.is_empty()) {
+        match self.world.ranks.iter().zip(all?).find(|(_, said)| !said.is_empty()) {
             Some((rank, said)) => {
-                Err(SharedGpuError::Peer { rank, what: String::from_utf8_lossy(said).into_owned() })
+                let what = String::from_utf8_lossy(&said).into_owned();
+                Err(SharedGpuError::Peer { rank: *rank as usize, what })
             }
             None => Ok(mine),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_joined_is_split_and_nothing_else_is_believed() {
+        let all = [b"one".to_vec(), Vec::new(), vec![7; 1000]];
+        let joined = join(&all);
+        assert_eq!(split(&joined), all);
+        assert_eq!(split(&joined[..joined.len() - 1]), all[..2], "cut short");
+        assert_eq!(split(&u64::MAX.to_ne_bytes()), Vec::<Vec<u8>>::new());
     }
 }

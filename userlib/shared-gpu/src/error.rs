@@ -45,7 +45,7 @@ pub enum SharedGpuError {
         bytes: usize,
         /// Ranks.
         ranks: usize,
-        /// 256 bytes for each, and for the result.
+        /// 256 bytes for each, and for the result; more for vectors from each to each.
         least: usize,
     },
     /// The buffer is larger than any memory.
@@ -164,7 +164,10 @@ ggas_errors::debug_as_display!(SharedGpuError);
 impl SharedGpuError {
     /// Whether the ranks cannot be used together any more: others may wait.
     pub(crate) fn ends_use(&self) -> bool {
-        !matches!(self, Self::Range { .. } | Self::Bits | Self::Root { .. } | Self::Broken)
+        !matches!(
+            self,
+            Self::Range { .. } | Self::Bits | Self::Root { .. } | Self::SmallBuffer { .. } | Self::Broken
+        )
     }
 
     /// With ranks of a job, of which these are members.

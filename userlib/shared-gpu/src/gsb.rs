@@ -31,18 +31,25 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>) {
 async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
     let me = station.rank();
     step.has_last_result(station).await;
-    if step.changed {
+    // Vectors that are the result are read in their slots.
+    if step.changed || step.plan.kind.gathers() {
         step.all_read(station).await;
     }
-    let slot = Place::Shared(step.plan.layout.slot(me));
-    station.copy(slot, Place::Input(step.offset), step.len).await;
+    let slot = step.slot(me);
+    step.give(station, |at| Place::Shared(slot + at)).await;
     station.mark(Word::Event(me), step.stamp(0).value()).await;
     station.store(Word::Flag(me), step.stamp(0).value()).await;
 }
 
-/// Steps 3 to 5: polls the ranks that are not complete in turn, reduces all slots, and toggles the completion flag.
+/// Steps 3 to 5: polls the ranks that are not complete in turn, reduces all slots, and toggles the completion flag. What gathers has
+/// no reduction (5.3), and the leader a slot.
 async fn collect<S: Station>(station: &S, step: &Step<'_>) {
     let stamp = step.stamp(0);
+    let gathers = step.plan.kind.gathers();
+    if gathers {
+        step.all_read(station).await;
+        step.give(station, |at| Place::Shared(step.slot(LEADER) + at)).await;
+    }
     let pending = RefCell::new((1..station.ranks()).collect::<Vec<_>>());
     let mut unequal = None;
     station
@@ -65,9 +72,11 @@ async fn collect<S: Station>(station: &S, step: &Step<'_>) {
     if let Some(rank) = unequal {
         Fault::Unequal.tell(station, rank).await;
     }
-    step.all_read(station).await;
-    let (result, own) = (Place::Shared(step.plan.layout.result()), Place::Input(step.offset));
-    station.reduce(result, own, step.plan.layout.slots(), step.len).await;
+    if !gathers && step.len > 0 {
+        step.all_read(station).await;
+        let (result, own) = (Place::Shared(step.plan.layout.result()), Place::Input(step.offset));
+        station.reduce(result, own, step.plan.layout.slots(), step.len).await;
+    }
     station.drain().await;
     complete(station, step).await;
 }
@@ -97,7 +106,7 @@ async fn read<S: Station>(station: &S, step: &Step<'_>) {
     } else {
         step.meet(station, Word::Completion, step.stamp(0), waiting).await;
     }
-    let result = Place::Shared(step.plan.layout.result());
-    station.copy(Place::Output(step.offset), result, step.len).await;
+    let result = step.plan.layout.result();
+    step.take(station, |at| Place::Shared(result + at)).await;
     station.drain().await;
 }

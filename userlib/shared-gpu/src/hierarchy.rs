@@ -6,7 +6,7 @@ use std::time::Duration;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
 
-use crate::circle::Circle;
+use crate::circle::{Circle, World};
 use crate::{Config, Element, Op, SharedGpu, SharedGpuError, Vector};
 
 /// How ranks on several GPUs are set up; alike on all of them, but for `gpu` and time-outs.
@@ -28,7 +28,11 @@ pub struct Hierarchy {
     inside: SharedGpu,
     /// Of a leader.
     between: Option<SharedGpu>,
-    /// Ranks of the job by GPU.
+    /// All ranks beside each other, where there are several GPUs: for what has no steps inside and between them.
+    flat: Option<SharedGpu>,
+    /// Ranks of the job.
+    ranks: Vec<u32>,
+    /// The same by GPU.
     gpus: Vec<Vec<u32>>,
     /// This rank's GPU.
     own: usize,
@@ -48,39 +52,69 @@ impl Hierarchy {
         processor: &Processor,
         config: &HierarchyConfig,
     ) -> Result<Hierarchy, SharedGpuError> {
+        Hierarchy::of(&|timeout| World::all(job, timeout), processor, config)
+    }
+
+    /// The same of some ranks of a job, ascending, this one among them; roots are ranks of the job. Collective over these, who all say the
+    /// same `tag`: a number below 2^60 that stands for this one set-up, of all that any two of them make.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn among(
+        job: &Job,
+        ranks: &[u32],
+        tag: u64,
+        processor: &Processor,
+        config: &HierarchyConfig,
+    ) -> Result<Hierarchy, SharedGpuError> {
+        Hierarchy::of(&|timeout| World::some(job, ranks, tag, timeout), processor, config)
+    }
+
+    fn of<'a>(
+        world: &dyn Fn(Duration) -> World<'a>,
+        processor: &Processor,
+        config: &HierarchyConfig,
+    ) -> Result<Hierarchy, SharedGpuError> {
         let name = match processor {
             Processor::Gpu(gpu) => gpu.device().info().uuid.clone(),
             _ => format!("executor {}", config.gpu.unwrap_or_default()),
         };
-        let all = job.exchange(name.as_bytes(), config.inside.timeout)?;
-        let mut names: Vec<&Vec<u8>> = Vec::new();
+        let all = world(config.inside.timeout);
+        let mut names: Vec<Vec<u8>> = Vec::new();
         let mut gpus: Vec<Vec<u32>> = Vec::new();
-        for (rank, name) in (0..).zip(&all) {
+        for (rank, name) in all.ranks().iter().zip(all.exchange(name.as_bytes())?) {
             match names.iter().position(|known| *known == name) {
-                Some(gpu) => gpus[gpu].push(rank),
+                Some(gpu) => gpus[gpu].push(*rank),
                 None => {
                     names.push(name);
-                    gpus.push(vec![rank]);
+                    gpus.push(vec![*rank]);
                 }
             }
         }
-        let rank = job.rank();
+        let rank = all.job().rank();
         let own = gpus.iter().position(|ranks| ranks.contains(&rank)).unwrap_or_default();
-        let circle = Circle::of(job, gpus[own].clone(), config.inside.timeout);
-        let inside = SharedGpu::of(&circle, processor, &config.inside, true)?;
-        let leaders = gpus.iter().map(|ranks| ranks[0]).collect();
-        let circle = Circle::of(job, leaders, config.between.timeout);
-        let between = SharedGpu::of(&circle, processor, &config.between, false)?;
+        let inside = Circle::of(world(config.inside.timeout), gpus[own].clone());
+        let inside = SharedGpu::of(&inside, processor, &config.inside, true)?;
+        let leaders = Circle::of(world(config.between.timeout), gpus.iter().map(|ranks| ranks[0]).collect());
+        let between = SharedGpu::of(&leaders, processor, &config.between, false)?;
         let inside = inside.ok_or(SharedGpuError::Broken)?;
-        Ok(Hierarchy { inside, between, gpus, own, rank, processor: processor.clone(), scratch: None })
+        let flat = Circle::all(world(config.between.timeout));
+        let is_flat = gpus.len() > 1;
+        let flat = is_flat.then(|| SharedGpu::of(&flat, processor, &config.between, false)).transpose()?;
+        let (flat, processor) = (flat.flatten(), processor.clone());
+        let ranks = all.ranks().to_vec();
+        Ok(Hierarchy { inside, between, flat, ranks, gpus, own, rank, processor, scratch: None })
     }
 
     /// Bounds each wait of the next calls for another rank; ranks may differ.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.inside.set_timeout(timeout);
-        if let Some(between) = &mut self.between {
-            between.set_timeout(timeout);
-        }
+        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.set_timeout(timeout));
+    }
+
+    /// Whether a call failed in a way that ends the use of this.
+    pub fn is_broken(&self) -> bool {
+        self.inside.is_broken() || self.between.iter().chain(&self.flat).any(SharedGpu::is_broken)
     }
 
     /// Ranks of the job by GPU: in the order of their leaders, who are their first.
@@ -173,6 +207,72 @@ impl Hierarchy {
             return Ok(());
         }
         self.inside(|inside| inside.broadcast(0, vector, count, element))
+    }
+
+    /// As [`SharedGpu::allgather`], in the order of the job's ranks. Where there are several GPUs, ranks copy to and from a buffer on
+    /// that of rank 0, as in the next two.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::allgather`], with ranks of the job.
+    pub fn allgather(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.allgather(input, output, count, element))
+    }
+
+    /// As [`SharedGpu::alltoall`].
+    ///
+    /// # Errors
+    /// As [`SharedGpu::alltoall`], with ranks of the job.
+    pub fn alltoall(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.alltoall(input, output, count, element))
+    }
+
+    /// As [`SharedGpu::reduce_scatter`].
+    ///
+    /// # Errors
+    /// As [`SharedGpu::reduce_scatter`], with ranks of the job.
+    pub fn reduce_scatter(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.reduce_scatter(input, output, count, element, op))
+    }
+
+    /// As [`SharedGpu::barrier`].
+    ///
+    /// # Errors
+    /// As [`SharedGpu::barrier`], with ranks of the job.
+    pub fn barrier(&mut self) -> Result<(), SharedGpuError> {
+        self.flat(SharedGpu::barrier)
+    }
+
+    /// A step of all ranks beside each other. Where it fails, nobody goes on.
+    fn flat(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let Some(flat) = &mut self.flat else { return self.inside(step) };
+        let done = step(flat);
+        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
+            self.inside.fail();
+            self.between.iter_mut().for_each(SharedGpu::fail);
+        }
+        done.map_err(|error| error.of_job(&self.ranks))
     }
 
     /// A rank's GPU, and its place there.

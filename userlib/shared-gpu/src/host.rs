@@ -44,20 +44,23 @@ async fn publish<S: Station>(station: &S, step: &Step<'_>) {
 
 /// Leaves the vector, and reduces what is this rank's to reduce.
 async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
-    let (me, ranks, layout) = (station.rank(), station.ranks() as u64, step.plan.layout);
+    let (me, ranks) = (station.rank(), station.ranks() as u64);
     let stamp = step.stamp(0).value();
 
     // Who wants no result may be a call ahead of those that reduce its slot.
     let last = Stamp::new(step.epoch - 1, 0, 0);
     meet(station, step, last, |station| last.is_reached_by(station.load(Word::Completion))).await;
-    if step.changed {
+    // Vectors that are the result are read in their slots.
+    let gathers = step.plan.kind.gathers();
+    if step.changed || gathers {
         step.all_read(station).await;
     }
-    station.copy(Place::Staging(layout.host_slot(me)), Place::Input(step.offset), step.len).await;
+    let slot = step.host_slot(me);
+    step.give(station, |at| Place::Staging(slot + at)).await;
     station.drain().await;
     station.store(Word::Flag(me), stamp).await;
     let came = station.count(Word::Arrived).await;
-    let is_shared = step.len >= step.plan.shared_min;
+    let is_shared = !gathers && step.len >= step.plan.shared_min;
     let mut is_complete = came.is_multiple_of(ranks);
     if is_shared {
         let all = came.next_multiple_of(ranks);
@@ -69,7 +72,9 @@ async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
         is_complete = station.count(Word::Reduced).await.is_multiple_of(ranks);
     } else if is_complete {
         same(station, step).await;
-        reduce(station, step, 0, step.len).await;
+        if !gathers {
+            reduce(station, step, 0, step.len).await;
+        }
     }
     if is_complete {
         station.store(Word::Completion, stamp).await;
@@ -131,7 +136,7 @@ async fn read<S: Station>(station: &S, step: &Step<'_>) {
     }
     let waiting = Waiting { what: "the result", rank: step.plan.root };
     step.meet(station, Word::Completion, stamp, waiting).await;
-    let result = Place::Staging(step.plan.layout.host_result());
-    station.copy(Place::Output(step.offset), result, step.len).await;
+    let result = step.plan.layout.host_result();
+    step.take(station, |at| Place::Staging(result + at)).await;
     station.drain().await;
 }

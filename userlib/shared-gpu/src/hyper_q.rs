@@ -1,6 +1,6 @@
-//! The static and the dynamic algorithm: an allreduce whose copies go through the host or directly, each as is quicker (5.3).
+//! The static and the dynamic algorithm: an allreduce or allgather whose copies go through the host or directly, each as is quicker (5.3).
 //!
-//! The leader's own vector needs no copy. Gather, kernel, broadcast as in the text; between the calls all states are the first
+//! The leader's own vector needs no copy but where it is part of the result. Gather, kernel, broadcast as in the text; between the calls all states are the first
 //! one. The text does not say how large the packets of host-staged copies are: [`PACKET`].
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>, table: Optio
         LEADER => lead(station, step, table).await,
         _ => {
             contribute(station, step).await;
-            if step.plan.kind == Collective::Allreduce {
+            if step.plan.kind != Collective::Reduce {
                 read(station, step).await;
             }
             Mix::default()
@@ -48,7 +48,7 @@ pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>, table: Optio
 /// Arrives, and copies as assigned, again where assigned again.
 async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
     let me = station.rank();
-    let slot = step.plan.layout.slot(me);
+    let slot = step.slot(me);
     let at_first = |station: &S| match Status::of(station, me) {
         Some(Status::Init) => Ok(()),
         _ => Err(Waiting { what: "the end of the last call", rank: LEADER }),
@@ -121,16 +121,16 @@ async fn stage<S: Station>(station: &S, step: &Step<'_>, slot: usize) {
 /// Reads the result as assigned.
 async fn read<S: Station>(station: &S, step: &Step<'_>) {
     let me = station.rank();
-    let (to, result) = (Place::Output(step.offset), step.plan.layout.result());
+    let result = step.plan.layout.result();
     match assignment(station, step, false).await {
         Some(Mechanism::Ipc) => {
-            station.copy(to, Place::Shared(result), step.len).await;
+            step.take(station, |at| Place::Shared(result + at)).await;
             station.mark(Word::Event(me), step.stamp(BROADCAST).value()).await;
             Status::IpcAssigned.must_change(station, me, Status::IpcInitiated, By::Owner).await;
         }
         _ => {
             Status::HsAssigned.must_change(station, me, Status::HsInitiated, By::Owner).await;
-            station.copy(to, Place::Staging(result), step.len).await;
+            step.take(station, |at| Place::Staging(result + at)).await;
             let own = Waiting { what: "its own copy from the host", rank: me };
             station.until(|station| if station.is_idle(Lane::Staged) { Ok(()) } else { Err(own) }).await;
             Status::HsInitiated.must_change(station, me, Status::HsComplete, By::Owner).await;
@@ -240,7 +240,11 @@ async fn assign<S: Station>(station: &S, from: Status, rank: usize, mechanism: M
 async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -> Mix {
     let (plan, others) = (step.plan, 1..station.ranks());
     let choosing = || table.map_or_else(Choosing::dynamic, Choosing::by_table);
+    let (result, gathers) = (plan.layout.result(), plan.kind.gathers());
     step.all_read(station).await;
+    if gathers {
+        step.give(station, |at| Place::Shared(step.slot(LEADER) + at)).await;
+    }
     let mut gather = Leading {
         choosing: choosing(),
         ready: VecDeque::new(),
@@ -252,22 +256,24 @@ async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -
     };
     serve(station, step, &mut gather, Status::Rts).await;
     station.drain().await;
-    let (result, own) = (Place::Shared(plan.layout.result()), Place::Input(step.offset));
-    station.reduce(result, own, plan.layout.slots(), step.len).await;
-    station.drain().await;
+    if !gathers {
+        let own = Place::Input(step.offset);
+        station.reduce(Place::Shared(result), own, plan.layout.slots(), step.len).await;
+        station.drain().await;
+    }
     for rank in others.clone() {
         let complete = if is_staged(station, rank) { Status::HsComplete } else { Status::IpcComplete };
         complete.must_change(station, rank, Status::Init, By::Leader).await;
     }
     let Counts { hs, ipc } = gather.choosing.assigned;
     let mut mix = Mix { gather: (hs, ipc), broadcast: (0, 0), resent: gather.resent };
-    if plan.kind == Collective::Allreduce {
+    if plan.kind != Collective::Reduce {
         let known = table.map_or_else(|| known(&gather.choosing.complete), Choosing::by_table);
         mix.broadcast = broadcast(station, step, known).await;
     } else {
         station.store(Word::Completion, step.stamp(0).value()).await;
     }
-    station.copy(Place::Output(step.offset), result, step.len).await;
+    step.take(station, |at| Place::Shared(result + at)).await;
     // The slow copies that were given up: their slots are used again by the next call.
     station
         .until(|station| {
@@ -301,7 +307,7 @@ fn known(complete: &Counts) -> Choosing {
 async fn broadcast<S: Station>(station: &S, step: &Step<'_>, choosing: Choosing) -> (usize, usize) {
     let result = step.plan.layout.result();
     if choosing.may_use_host() {
-        station.copy(Place::Staging(result), Place::Shared(result), step.len).await;
+        station.copy(Place::Staging(result), Place::Shared(result), step.result_len()).await;
         station.drain().await;
     }
     station.store(Word::Completion, step.stamp(0).value()).await;
@@ -356,7 +362,7 @@ async fn complete<S: Station>(station: &S, step: &Step<'_>, level: u32, (rank, b
             Status::IpcInitiated.must_change(station, rank, Status::IpcComplete, By::Leader).await;
         }
         Mechanism::Hs if level == GATHER => {
-            let slot = step.plan.layout.slot(rank);
+            let slot = step.slot(rank);
             station.copy(Place::Shared(slot), Place::Staging(slot), step.len).await;
         }
         Mechanism::Hs => {}

@@ -47,7 +47,7 @@ impl Shared {
         let ranks = circle.ranks();
         let tag = same(circle, processor, config, is_one_gpu)?;
         let (tag, layout) = circle.agree(tag.and_then(|tag| {
-            if circle.job().spans_hosts() {
+            if circle.spans_hosts() {
                 return Err(SharedGpuError::OtherHost);
             }
             if ranks > RANKS_MAX {

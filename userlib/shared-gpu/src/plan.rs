@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Element, Op};
+use crate::{Element, Layout, Op, SharedGpuError};
 
 use crate::choosing::Counts;
 use crate::hyper_q::Mix;
-use crate::station::{Place, Slots, Station, Waiting, Word};
+use crate::station::{Place, Station, Waiting, Word};
 use crate::{btb, gsb, host, hyper_q};
 
 /// Which algorithm.
@@ -17,10 +17,10 @@ use crate::{btb, gsb, host, hyper_q};
 pub enum Algorithm {
     /// Fan-in and fan-out through slots in one buffer (GSB, 3.2.1).
     Gsb,
-    /// A binomial tree (BTB, 3.2.2).
+    /// A binomial tree (BTB, 3.2.2). Of an allreduce, a reduce or a broadcast; other calls are GSB's.
     Btb,
-    /// As GSB, each copy through the host or directly: so many through the host, the others directly (5.3.1). Of an allreduce or a
-    /// reduce to rank 0; other calls are GSB's.
+    /// As GSB, each copy through the host or directly: so many through the host, the others directly (5.3.1). Of an allreduce, an
+    /// allgather, or a reduce to rank 0; other calls are GSB's.
     Static {
         /// Copies through the host, of all but the leader's.
         staged: usize,
@@ -48,11 +48,25 @@ pub enum Collective {
     Broadcast,
     /// All ranks' vectors, reduced, at all of them.
     Allreduce,
+    /// All ranks' vectors, in the order of ranks, at all of them.
+    Allgather,
+    /// Of each rank's vectors, one for each rank, that for this one, in the order of ranks.
+    Alltoall,
+    /// All ranks' vectors, reduced, of which each rank has its part.
+    #[serde(rename = "reduce-scatter")]
+    ReduceScatter,
+    /// Nothing: ranks meet.
+    Barrier,
 }
 
 impl Collective {
-    /// All of them.
-    pub const ALL: [Collective; 3] = [Collective::Allreduce, Collective::Reduce, Collective::Broadcast];
+    /// Those for which `ggas tune --shared-gpu` measures which algorithm to take.
+    pub const TUNED: [Collective; 3] = [Collective::Allreduce, Collective::Reduce, Collective::Broadcast];
+
+    /// Whether the result is ranks' vectors as they are, beside each other.
+    pub(crate) fn gathers(self) -> bool {
+        matches!(self, Collective::Allgather | Collective::Alltoall)
+    }
 }
 
 impl fmt::Display for Collective {
@@ -61,6 +75,10 @@ impl fmt::Display for Collective {
             Collective::Reduce => "reduce",
             Collective::Broadcast => "broadcast",
             Collective::Allreduce => "allreduce",
+            Collective::Allgather => "allgather",
+            Collective::Alltoall => "alltoall",
+            Collective::ReduceScatter => "reduce-scatter",
+            Collective::Barrier => "barrier",
         })
     }
 }
@@ -77,84 +95,6 @@ pub(crate) enum Defect {
     Level,
     /// Nobody waits until a result was read.
     Ack,
-}
-
-/// Multiple of chunks and slots.
-const ALIGN: usize = 256;
-/// Most bytes of a chunk: enough that starting copies costs nothing beside them.
-const CHUNK_MAX: usize = 8 << 20;
-/// The same through host memory: all ranks' chunks, and the result, stay in a processor's cache.
-const HOST_CHUNK_MAX: usize = 256 << 10;
-
-/// How the shared buffer is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    ranks: usize,
-    gsb: usize,
-    btb: usize,
-    host: usize,
-}
-
-impl Layout {
-    /// Of a buffer of so many bytes; `None` where it is too [small](Self::least).
-    pub fn new(ranks: usize, buffer: usize) -> Option<Layout> {
-        let share = |parts: usize| (buffer / parts.max(1) / ALIGN * ALIGN).min(CHUNK_MAX);
-        // A slot for the result, and one for each rank but the leader; an inbox for every second rank.
-        let (gsb, btb) = (share(ranks), share(ranks.div_ceil(2)));
-        // In host memory a slot for each rank, and one for the result.
-        let host = share(ranks + 1).min(HOST_CHUNK_MAX);
-        (host > 0 && ranks > 0).then_some(Layout { ranks, gsb, btb, host })
-    }
-
-    /// Bytes of the smallest buffer.
-    pub fn least(ranks: usize) -> usize {
-        ALIGN * (ranks + 1)
-    }
-
-    /// Bytes of a chunk.
-    pub fn chunk(&self, algorithm: Algorithm) -> usize {
-        match algorithm {
-            Algorithm::Btb => self.btb,
-            Algorithm::Host => self.host,
-            Algorithm::Gsb | Algorithm::Static { .. } | Algorithm::Dynamic => self.gsb,
-        }
-    }
-
-    /// Bytes of a rank's private memory for sums of a subtree.
-    pub fn partial(&self) -> usize {
-        self.btb
-    }
-
-    pub(crate) fn result(&self) -> usize {
-        0
-    }
-
-    /// Slot of a rank other than the leader.
-    pub(crate) fn slot(&self, rank: usize) -> usize {
-        rank * self.gsb
-    }
-
-    pub(crate) fn slots(&self) -> Slots {
-        Slots { first: self.slot(1), stride: self.gsb, number: self.ranks - 1 }
-    }
-
-    /// Where a rank's vector is in host memory.
-    pub(crate) fn host_slot(&self, rank: usize) -> usize {
-        (rank + 1) * self.host
-    }
-
-    pub(crate) fn host_slots(&self) -> Slots {
-        Slots { first: self.host_slot(0), stride: self.host, number: self.ranks }
-    }
-
-    pub(crate) fn host_result(&self) -> usize {
-        0
-    }
-
-    /// Inbox of a place in the tree; even ones have one.
-    pub(crate) fn inbox(&self, place: usize) -> usize {
-        place / 2 * self.btb
-    }
 }
 
 /// Number of a chunk since set-up, tree level, and a number that stands for what the call is: in one word, so that who reads it
@@ -204,7 +144,8 @@ impl Stamp {
 pub(crate) struct Cursor {
     /// Chunks so far.
     pub(crate) epoch: u64,
-    last: Option<Algorithm>,
+    /// The last chunk's, and whether vectors lay beside each other.
+    last: Option<(Algorithm, bool)>,
     /// How the last chunk was copied, at the leader.
     pub(crate) mix: Mix,
     /// The copies of the next dynamic call, at the leader, if it has learned of others.
@@ -216,6 +157,7 @@ pub(crate) struct Cursor {
 pub(crate) struct Plan {
     pub(crate) kind: Collective,
     pub(crate) algorithm: Algorithm,
+    /// Of a vector; of calls with a vector for each rank, of one of them; of a [`Collective::ReduceScatter`], of all parts.
     pub(crate) bytes: usize,
     pub(crate) element: Element,
     /// `None`: nothing is reduced.
@@ -242,7 +184,7 @@ pub async fn collective_on<S: Station>(
         algorithm,
         bytes,
         element: Element::Float,
-        op: (collective != Collective::Broadcast).then_some(Op::Sum),
+        op: Some(Op::Sum).filter(|_| collective != Collective::Broadcast && !collective.gathers()),
         root: 0,
         layout,
         shared_min: host::SHARED_MIN,
@@ -273,7 +215,7 @@ impl Plan {
             self.element as u64,
             self.op.map_or(u64::MAX, |op| op as u64),
             self.root as u64,
-            self.layout.chunk(self.algorithm) as u64,
+            self.chunk() as u64,
             match self.algorithm {
                 Algorithm::Gsb | Algorithm::Btb => 0,
                 Algorithm::Static { .. } | Algorithm::Dynamic => 1,
@@ -287,15 +229,37 @@ impl Plan {
         mixed ^ mixed >> 24 ^ mixed >> 48
     }
 
-    /// Broadcasts, and reductions to others than the leader, have no mechanisms to choose.
+    /// Broadcasts, reductions to others than the leader, and what is not in the text have no mechanisms to choose, and no tree.
     pub(crate) fn used(&self) -> Algorithm {
+        use Collective::{Allgather, Allreduce, Broadcast, Reduce};
+        let has_mechanisms = self.root == 0 && matches!(self.kind, Allreduce | Reduce | Allgather);
+        let has_tree = matches!(self.kind, Allreduce | Reduce | Broadcast);
         match self.algorithm {
-            Algorithm::Static { .. } | Algorithm::Dynamic
-                if self.kind == Collective::Broadcast || self.root != 0 =>
-            {
-                Algorithm::Gsb
-            }
+            Algorithm::Static { .. } | Algorithm::Dynamic if !has_mechanisms => Algorithm::Gsb,
+            Algorithm::Btb if !has_tree => Algorithm::Gsb,
             algorithm => algorithm,
+        }
+    }
+
+    /// Bytes of a vector that go through the buffer at a time.
+    fn chunk(&self) -> usize {
+        let chunk = self.layout.chunk(self.used());
+        match self.kind {
+            // A slot has a part for each rank; parts are whole elements.
+            Collective::Alltoall => chunk / self.layout.ranks / 8 * 8,
+            _ => chunk,
+        }
+    }
+
+    /// Fails where not even an element fits in the buffer.
+    pub(crate) fn check(&self) -> Result<(), SharedGpuError> {
+        let Layout { ranks, buffer, .. } = self.layout;
+        match self.chunk() {
+            0 => {
+                let least = Layout::least_for_all_to_all(ranks);
+                Err(SharedGpuError::SmallBuffer { bytes: buffer, ranks, least })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -304,7 +268,7 @@ impl Plan {
         match self.kind {
             Collective::Reduce => rank == self.root,
             Collective::Broadcast => rank != self.root,
-            Collective::Allreduce => true,
+            _ => true,
         }
     }
 
@@ -321,18 +285,21 @@ impl Plan {
 
     /// The rank's part in the call.
     pub(crate) async fn run<S: Station>(&self, station: &S, cursor: &mut Cursor) {
-        let (chunk, call) = (self.layout.chunk(self.algorithm), self.call());
+        let (chunk, call) = (self.chunk(), self.call());
         if station.ranks() == 1 {
-            if self.kind != Collective::Broadcast {
+            if self.kind != Collective::Broadcast && self.bytes > 0 {
                 station.copy(Place::Output(0), Place::Input(0), self.bytes).await;
                 station.drain().await;
             }
             return;
         }
-        for offset in (0..self.bytes).step_by(chunk) {
+        // Who only meets has a chunk without bytes.
+        let end = if self.kind == Collective::Barrier { 1 } else { self.bytes };
+        for offset in (0..end).step_by(chunk) {
             cursor.epoch += 1;
             let algorithm = self.used();
-            let changed = cursor.last.replace(algorithm) != Some(algorithm);
+            let way = (algorithm, self.kind.gathers());
+            let changed = cursor.last.replace(way) != Some(way);
             let len = chunk.min(self.bytes - offset);
             let step = Step { plan: self, epoch: cursor.epoch, offset, len, changed, call };
             match algorithm {

@@ -10,7 +10,7 @@ use ggas_kernels::{KernelMem, Processor};
 use ggas_members::cores::{Cores, are_crowded};
 use ggas_members::{Job, LossGuard, cores};
 
-use crate::circle::Circle;
+use crate::circle::{Circle, World};
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::learning::Learning;
 use crate::memory::Shared;
@@ -18,56 +18,9 @@ use crate::plan::{Cursor, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
 use crate::rules::{self, Sharing};
 use crate::station::Word;
-use crate::{Algorithm, Choices, Collective, Element, Layout, Mix, Mps, Op, SharedGpuError, Table, kernel};
-
-/// Where the directory is, by which ranks follow each other (3.2.2, "Other Design Considerations").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Directory {
-    /// In host memory, as the text chose.
-    #[default]
-    Host,
-    /// In GPU memory, polled by a kernel, which gives the GPU back after a number of looks.
-    GpuKernel,
-    /// In GPU memory, polled by copies, each waited for.
-    GpuCopies,
-}
-
-impl fmt::Display for Directory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Directory::Host => "on the host",
-            Directory::GpuKernel => "on the GPU, by a kernel",
-            Directory::GpuCopies => "on the GPU, by copies",
-        })
-    }
-}
-
-/// How ranks share a GPU; alike on all of them, but for the time-out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Bytes of the shared buffer. Longer vectors go through it in chunks. Default 64 MiB (the text has 256 MB).
-    pub buffer: usize,
-    /// Where the directory is.
-    pub directory: Directory,
-    /// Which algorithm; `None`: as [`SharedGpu::choice`] says.
-    pub algorithm: Option<Algorithm>,
-    /// What was measured; `ggas_coll::Tuning::of_host().shared_gpu` is this host's. Default: nothing.
-    pub table: Table,
-    /// Bound of the set-up, and of each wait for another rank. Default 30 s.
-    pub timeout: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            buffer: 64 << 20,
-            directory: Directory::Host,
-            algorithm: None,
-            table: Table::default(),
-            timeout: Duration::from_secs(30),
-        }
-    }
-}
+use crate::{
+    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Mps, Op, SharedGpuError, kernel,
+};
 
 /// A vector: where it lies in memory of the rank's processor. It begins at a multiple of its elements' size.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +45,7 @@ impl<'a> Vector<'a> {
     }
 }
 
-/// This process as one of several that share a GPU, and make collectives through memory on it (GSB and BTB).
+/// This process as one of several that share a GPU, and make collectives through memory on it.
 ///
 /// All ranks make the same calls in the same order. The order of additions is that of ranks (GSB) or of a binomial tree (BTB), so
 /// each run gives the same bits.
@@ -136,7 +89,7 @@ impl SharedGpu {
     /// [`SharedGpuError::OtherHost`] on all ranks; [`SharedGpuError::Gpu`] where the GPU cannot share memory, [`SharedGpuError::Peer`] on the others;
     /// [`SharedGpuError::Job`] where a rank does not come; [`SharedGpuError::NoStates`] at once.
     pub fn new(job: &Job, processor: &Processor, config: &Config) -> Result<SharedGpu, SharedGpuError> {
-        let all = Circle::all(job, config.timeout);
+        let all = Circle::all(World::all(job, config.timeout));
         SharedGpu::of(&all, processor, config, true)?.ok_or(SharedGpuError::Broken)
     }
 
@@ -147,65 +100,57 @@ impl SharedGpu {
         config: &Config,
         is_one_gpu: bool,
     ) -> Result<Option<SharedGpu>, SharedGpuError> {
-        kernel::add()?;
         if config.algorithm.is_some_and(Algorithm::has_states) && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
         let dead = Arc::new(AtomicU32::new(NOBODY));
         let told = dead.clone();
+        let ranks = circle.world().ranks().to_vec();
         let losses = circle.job().on_loss(Box::new(move |rank| {
+            if !ranks.contains(&rank) {
+                return;
+            }
             let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
         }));
         let shared = Shared::new(circle, processor, config, is_one_gpu)?;
         let is_crowded = share_cores(circle)?;
-        let (Some((shared, layout)), Some(rank)) = (shared, circle.rank()) else { return Ok(None) };
-        let ranks = circle.ranks();
-        let engine = match processor {
-            Processor::Gpu(gpu) => {
-                let device = gpu.device();
-                let (work, staged, looks) = (device.stream()?, device.stream()?, device.stream()?);
-                Engine::Gpu { module: kernel::load(device)?, work, staged, looks }
-            }
-            _ => Engine::Cpu(processor.clone()),
-        };
-        let seen = (config.directory != Directory::Host).then(|| seen(processor, ranks)).transpose()?;
-        let process = Process {
-            rank,
-            ranks,
-            shared,
-            engine,
-            directory: config.directory,
-            seen,
-            partial: processor.alloc(layout.partial())?,
-            timeout: config.timeout,
-            ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
-            dead,
-        };
-        let (device, mps) = match processor {
-            Processor::Gpu(gpu) => (gpu.device().info().name.clone(), Some(Mps::find())),
-            _ => ("cpu".to_owned(), None),
-        };
-        let with_mps = mps.as_ref().is_some_and(Mps::is_on);
-        let choices = config.table.find(&device, ranks, with_mps).cloned().collect();
-        let sharing = match processor {
-            Processor::Gpu(_) if is_one_gpu && !with_mps => Sharing::Turns,
-            Processor::Gpu(_) => Sharing::AtOnce,
-            _ => Sharing::Cores,
-        };
-        let (algorithm, cursor) = (config.algorithm, Cursor::default());
-        Ok(Some(SharedGpu {
-            process,
-            layout,
-            algorithm,
-            choices,
-            sharing,
-            mps,
-            is_crowded,
-            cursor,
-            learning: Learning::default(),
-            broken: false,
-            _losses: losses,
-        }))
+        let made = shared.zip(circle.rank()).map(|((shared, layout), rank)| {
+            let process = Process {
+                rank,
+                ranks: circle.ranks(),
+                engine: engine(processor)?,
+                seen: (config.directory != Directory::Host)
+                    .then(|| seen(processor, circle.ranks()))
+                    .transpose()?,
+                partial: processor.alloc(layout.partial())?,
+                shared,
+                directory: config.directory,
+                timeout: config.timeout,
+                ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
+                dead,
+            };
+            let mps = matches!(processor, Processor::Gpu(_)).then(Mps::find);
+            let with_mps = mps.as_ref().is_some_and(Mps::is_on);
+            let sharing = match processor {
+                Processor::Gpu(_) if is_one_gpu && !with_mps => Sharing::Turns,
+                Processor::Gpu(_) => Sharing::AtOnce,
+                _ => Sharing::Cores,
+            };
+            Ok(SharedGpu {
+                choices: choices(config, processor, circle.ranks(), with_mps),
+                process,
+                layout,
+                algorithm: config.algorithm,
+                sharing,
+                mps,
+                is_crowded,
+                cursor: Cursor::default(),
+                learning: Learning::default(),
+                broken: false,
+                _losses: losses,
+            })
+        });
+        circle.agree(made.transpose())
     }
 
     /// This rank.
@@ -223,7 +168,7 @@ impl SharedGpu {
         self.process.timeout = timeout;
     }
 
-    /// The algorithm for vectors of so many bytes, of a call whose root, if it has one, is rank 0: what the configuration forces;
+    /// The algorithm for results of so many bytes, of a call whose root, if it has one, is rank 0: what the configuration forces;
     /// else that of its table, if it has one for these ranks and MPS as it is; else what was measured on an H200, with MPS and
     /// without: short vectors through host memory; longer ones by GSB, which the text found never slower than BTB on one GPU
     /// (3.3.2), or without MPS by copies through the host.
@@ -232,10 +177,13 @@ impl SharedGpu {
     }
 
     fn choice_at(&self, collective: Collective, root: usize, bytes: usize) -> Algorithm {
+        let is_on_host = self.process.directory == Directory::Host;
+        if collective == Collective::Barrier {
+            return if is_on_host { Algorithm::Host } else { Algorithm::Gsb };
+        }
         if let Some(algorithm) = self.algorithm {
             return algorithm;
         }
-        let is_on_host = self.process.directory == Directory::Host;
         let measured = self.choices.iter().find(|choices| choices.collective == collective);
         let measured = measured.and_then(|choices| choices.algorithm(bytes));
         let built_in = || rules::built_in(self.sharing, collective, self.ranks(), root == 0, bytes);
@@ -258,7 +206,7 @@ impl SharedGpu {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         let places = (input.check(count, element)?, output.check(count, element)?);
-        self.call((Collective::Allreduce, 0), places, count, element, Some(op))
+        self.call((Collective::Allreduce, 0), places, count * element.size(), (element, Some(op)))
     }
 
     /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
@@ -276,7 +224,7 @@ impl SharedGpu {
     ) -> Result<(), SharedGpuError> {
         let own = if self.rank() == root { output.check(count, element)? } else { 0 };
         let places = (input.check(count, element)?, own);
-        self.call((Collective::Reduce, root), places, count, element, Some(op))
+        self.call((Collective::Reduce, root), places, count * element.size(), (element, Some(op)))
     }
 
     /// `vector` of all ranks becomes that of `root`.
@@ -291,7 +239,70 @@ impl SharedGpu {
         element: Element,
     ) -> Result<(), SharedGpuError> {
         let place = vector.check(count, element)?;
-        self.call((Collective::Broadcast, root), (place, place), count, element, None)
+        self.call((Collective::Broadcast, root), (place, place), count * element.size(), (element, None))
+    }
+
+    /// `output` of all ranks: the `count` elements at `input` of each, in the order of ranks. `input` may be this rank's part of it.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce).
+    pub fn allgather(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        let all = count.saturating_mul(self.ranks());
+        let places = (input.check(count, element)?, output.check(all, element)?);
+        self.call((Collective::Allgather, 0), places, count * element.size(), (element, None))
+    }
+
+    /// `output` of all ranks: from each rank, in their order, those `count` of the elements at its `input` that are for this one; they
+    /// lie there in the order of ranks, too. `input` and `output` do not overlap.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`SharedGpuError::SmallBuffer`] where not a word for each rank of each fits.
+    pub fn alltoall(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        let all = count.saturating_mul(self.ranks());
+        let places = (input.check(all, element)?, output.check(all, element)?);
+        self.call((Collective::Alltoall, 0), places, count * element.size(), (element, None))
+    }
+
+    /// `output` of all ranks: this rank's `count` elements of all ranks' `input`, reduced, which has as many for each rank.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce).
+    pub fn reduce_scatter(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let all = count.saturating_mul(self.ranks());
+        let places = (input.check(all, element)?, output.check(count, element)?);
+        self.call((Collective::ReduceScatter, 0), places, all * element.size(), (element, Some(op)))
+    }
+
+    /// Ends once all ranks have called it. What their GPUs were given before need not be done.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce), but for the first two.
+    pub fn barrier(&mut self) -> Result<(), SharedGpuError> {
+        self.call((Collective::Barrier, 0), (0, 0), 0, (Element::Float, None))
+    }
+
+    /// Whether a call failed, here or by [`fail`](Self::fail): there are no more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// How the copies of the last chunk of an allreduce were made, at rank 0, by the static and the dynamic algorithm.
@@ -309,9 +320,8 @@ impl SharedGpu {
         &mut self,
         (kind, root): (Collective, usize),
         places: (u64, u64),
-        count: usize,
-        element: Element,
-        op: Option<Op>,
+        bytes: usize,
+        (element, op): (Element, Option<Op>),
     ) -> Result<(), SharedGpuError> {
         if op.is_some_and(Op::is_bitwise) && !element.is_whole() {
             return Err(SharedGpuError::Bits);
@@ -323,10 +333,10 @@ impl SharedGpu {
         if self.broken {
             return Err(SharedGpuError::Broken);
         }
-        let bytes = count * element.size();
+        let result = if kind.gathers() { ranks * bytes } else { bytes };
         let plan = Plan {
             kind,
-            algorithm: self.choice_at(kind, root, bytes),
+            algorithm: self.choice_at(kind, root, result),
             bytes,
             element,
             op,
@@ -337,6 +347,7 @@ impl SharedGpu {
             defect: None,
         };
         let mut cursor = self.cursor;
+        plan.check()?;
         // The ranks do what the leader, rank 0, assigns.
         let learns = self.rank() == 0 && plan.used() == Algorithm::Dynamic && ranks > 1;
         cursor.learned = if learns { self.learning.next(kind, bytes, ranks) } else { None };
@@ -359,6 +370,28 @@ impl fmt::Debug for SharedGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedGpu").field("rank", &self.rank()).field("ranks", &self.ranks()).finish()
     }
+}
+
+/// What copies and reduces for a rank.
+fn engine(processor: &Processor) -> Result<Engine, SharedGpuError> {
+    kernel::add()?;
+    Ok(match processor {
+        Processor::Gpu(gpu) => {
+            let device = gpu.device();
+            let (work, staged, looks) = (device.stream()?, device.stream()?, device.stream()?);
+            Engine::Gpu { module: kernel::load(device)?, work, staged, looks }
+        }
+        _ => Engine::Cpu(processor.clone()),
+    })
+}
+
+/// Of the table, those for these ranks.
+fn choices(config: &Config, processor: &Processor, ranks: usize, with_mps: bool) -> Vec<Choices> {
+    let device = match processor {
+        Processor::Gpu(gpu) => gpu.device().info().name.as_str(),
+        _ => "cpu",
+    };
+    config.table.find(device, ranks, with_mps).cloned().collect()
 }
 
 /// Whether the ranks have fewer cores than they are: all are told the same.

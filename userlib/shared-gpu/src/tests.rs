@@ -84,7 +84,7 @@ fn plan(algorithm: Algorithm, kind: Collective, ranks: usize, bytes: usize, root
         algorithm,
         bytes,
         element: Element::Double,
-        op: (kind != Collective::Broadcast).then_some(Op::Sum),
+        op: (kind != Collective::Broadcast && !kind.gathers()).then_some(Op::Sum),
         root,
         layout: Layout::new(ranks, BUFFER).expect("it fits"),
         shared_min: if bytes == 256 { usize::MAX } else { 300 },
@@ -92,38 +92,56 @@ fn plan(algorithm: Algorithm, kind: Collective, ranks: usize, bytes: usize, root
     }
 }
 
+/// Bytes of the longer one of a call's two vectors.
+fn longest(call: &Plan, ranks: usize) -> usize {
+    if call.kind.gathers() { ranks * call.bytes } else { call.bytes }
+}
+
 /// Runs calls one behind the other in one set of ranks, each with vectors of its own, and gives the number of wrong results.
 fn wrong(ranks: usize, script: Script, calls: &[Plan]) -> Result<usize, Stuck> {
-    let count = calls.iter().map(|call| call.bytes).max().unwrap_or(0) / 8;
-    let all: Vec<_> = (0..calls.len() as u64).map(|seed| vectors(ranks, count, seed)).collect();
+    let all: Vec<_> = (0..).zip(calls).map(|(n, call)| vectors(ranks, longest(call, ranks) / 8, n)).collect();
     // A call's vectors lie behind those of the calls before, so that ranks may be in different calls at a time.
     let inputs = (0..ranks).map(|rank| all.iter().flat_map(|call| call[rank].clone()).collect()).collect();
+    let begins: Vec<usize> =
+        calls.iter().scan(0, |end, call| Some(std::mem::replace(end, *end + longest(call, ranks)))).collect();
     let model = Model::new(ranks, script).data(inputs, BUFFER);
-    model.run(|rank| async move {
-        let mut cursor = Cursor::default();
-        for (number, call) in calls.iter().enumerate() {
-            call.run(&Behind { rank, offset: number * count * 8 }, &mut cursor).await;
+    model.run(|rank| {
+        let begins = &begins;
+        async move {
+            let mut cursor = Cursor::default();
+            for (call, &offset) in calls.iter().zip(begins) {
+                call.run(&Behind { rank, offset }, &mut cursor).await;
+            }
         }
     })?;
     let mut wrong = 0;
     let outputs: Vec<_> = (0..ranks).map(|rank| model.output(rank)).collect();
-    for (number, call) in calls.iter().enumerate() {
-        let expected = match call.kind {
-            Collective::Broadcast => doubles(&all[number][call.root]),
-            _ => sum(&all[number], call.algorithm, call.root),
-        };
+    for ((call, all), begin) in calls.iter().zip(&all).zip(begins) {
         for (rank, output) in outputs.iter().enumerate() {
-            let has = match call.kind {
-                Collective::Allreduce => true,
-                Collective::Reduce => rank == call.root,
-                Collective::Broadcast => rank != call.root,
-            };
-            let begin = number * count * 8;
-            let got = doubles(&output[begin..begin + call.bytes]);
-            wrong += usize::from(has && got != expected[..call.bytes / 8]);
+            let Some(expected) = expected(call, all, rank) else { continue };
+            let got = doubles(&output[begin..begin + 8 * expected.len()]);
+            wrong += usize::from(got != expected);
         }
     }
     Ok(wrong)
+}
+
+/// The result of a rank, if it has one.
+fn expected(call: &Plan, vectors: &[Vec<u8>], rank: usize) -> Option<Vec<f64>> {
+    let (ranks, bytes) = (vectors.len(), call.bytes);
+    let part = |from: &Vec<u8>, at: usize| doubles(&from[at..at + bytes]);
+    match call.kind {
+        Collective::Allreduce => Some(sum(vectors, call.algorithm, call.root)),
+        Collective::Reduce => (rank == call.root).then(|| sum(vectors, call.algorithm, call.root)),
+        Collective::Broadcast => (rank != call.root).then(|| doubles(&vectors[call.root])),
+        Collective::Allgather => Some(vectors.iter().flat_map(|from| part(from, 0)).collect()),
+        Collective::Alltoall => Some(vectors.iter().flat_map(|from| part(from, rank * bytes)).collect()),
+        Collective::ReduceScatter => {
+            let parts = sum(vectors, Algorithm::Gsb, 0);
+            Some(parts[rank * bytes / 8 / ranks..(rank + 1) * bytes / 8 / ranks].to_vec())
+        }
+        Collective::Barrier => None,
+    }
 }
 
 /// A rank whose vectors lie at an offset.
@@ -220,6 +238,60 @@ fn all_calls_of_all_ranks_are_right_whoever_is_slow() {
     }
 }
 
+#[test]
+fn vectors_of_all_ranks_come_to_all_whoever_is_slow() {
+    for ranks in [1, 2, 3, 8, 25] {
+        let mut calls = Vec::new();
+        for algorithm in ALL {
+            let chunk = Layout::new(ranks, BUFFER).expect("it fits").chunk(algorithm);
+            // Some words, and three chunks, of which the last is not whole.
+            let (of_each, of_pairs) = (2 * chunk + 8, 2 * (chunk / ranks / 8 * 8) + 8);
+            let parts = (2 * chunk).next_multiple_of(8 * ranks) + 8 * ranks;
+            for (kind, bytes) in [
+                (Collective::Allgather, 24),
+                (Collective::Allreduce, 6000),
+                (Collective::Alltoall, of_pairs),
+                (Collective::Allgather, of_each),
+                (Collective::Alltoall, 8),
+                (Collective::Barrier, 0),
+                (Collective::ReduceScatter, 8 * ranks),
+                (Collective::Allgather, of_each),
+                (Collective::Broadcast, 256),
+                (Collective::ReduceScatter, parts),
+            ] {
+                calls.push(plan(algorithm, kind, ranks, bytes, 0));
+            }
+        }
+        for script in scripts(ranks) {
+            assert_eq!(wrong(ranks, script, &calls), Ok(0), "{ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    for algorithm in [Algorithm::Host, Algorithm::Gsb] {
+        let script = Script { late: vec![(2, 9000)], ..Script::default() };
+        let model = Model::new(5, script);
+        let call = plan(algorithm, Collective::Barrier, 5, 0, 0);
+        let call = &call;
+        let ends = model.run(|rank| async move { call.run(rank, &mut Cursor::default()).await });
+        assert!(ends.expect("all come").into_iter().all(|end| end >= 9000));
+    }
+}
+
+#[test]
+fn vectors_from_each_to_each_need_a_word_each_in_the_buffer() {
+    let of = |buffer| Plan {
+        layout: Layout::new(256, buffer).expect("256 bytes each"),
+        ..plan(Algorithm::Gsb, Collective::Alltoall, 4, 8, 0)
+    };
+    let error = of(Layout::least(256)).check().expect_err("one byte each").to_string();
+    assert!(error.contains("at least 526336"), "{error}");
+    assert!(of(526_336).check().is_ok());
+    assert!(Plan { algorithm: Algorithm::Host, ..of(526_336) }.check().is_ok());
+}
+
 fn with(defect: Defect, mut plan: Plan) -> Plan {
     plan.defect = Some(defect);
     plan
@@ -239,12 +311,14 @@ fn without_the_event_a_copy_under_way_is_taken_for_complete() {
     for algorithm in BOTH {
         shows(Defect::Event, algorithm, Collective::Allreduce, 4, &script);
     }
+    shows(Defect::Event, Algorithm::Gsb, Collective::Allgather, 4, &script);
 }
 
 #[test]
 fn without_the_toggle_the_last_result_is_taken_for_this_one() {
     let script = Script { slow: vec![(2, 5000)], ..Script::default() };
     shows(Defect::Toggle, Algorithm::Gsb, Collective::Allreduce, 4, &script);
+    shows(Defect::Toggle, Algorithm::Gsb, Collective::Allgather, 4, &script);
 }
 
 #[test]
@@ -259,6 +333,9 @@ fn without_acknowledgements_a_result_is_overwritten_while_it_is_read() {
     shows(Defect::Ack, Algorithm::Gsb, Collective::Broadcast, 4, &script);
     shows(Defect::Ack, Algorithm::Btb, Collective::Broadcast, 4, &script);
     shows(Defect::Ack, Algorithm::Host, Collective::Broadcast, 4, &script);
+    // The leader of a static or dynamic call sees that all have read.
+    shows(Defect::Ack, Algorithm::Gsb, Collective::Allgather, 4, &script);
+    shows(Defect::Ack, Algorithm::Host, Collective::Allgather, 4, &script);
 }
 
 #[test]
@@ -269,6 +346,8 @@ fn a_rank_in_another_call_is_named_and_nobody_gets_a_result() {
         (Algorithm::Gsb, Collective::Broadcast),
         (Algorithm::Host, Collective::Allreduce),
         (Algorithm::Host, Collective::Reduce),
+        (Algorithm::Gsb, Collective::Allgather),
+        (Algorithm::Host, Collective::Allgather),
     ] {
         let (ranks, odd) = (6, 5);
         let model = Model::new(ranks, Script::default()).data(vectors(ranks, 64, 0), BUFFER);

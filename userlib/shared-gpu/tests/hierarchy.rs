@@ -139,6 +139,115 @@ fn all_calls(job: &Job, gpus: u32, pair: (Algorithm, Algorithm)) {
     job.barrier(SOON).expect("all are done");
 }
 
+/// What goes beside GPUs, in the order of the job's ranks.
+fn gathered(job: &Job, gpus: u32) {
+    let mut rank = Rank::new(job, gpus, (Algorithm::Gsb, Algorithm::Gsb), SOON);
+    let (ranks, me) = (job.size() as usize, rank.me);
+    for count in [1, 1000, COUNT / ranks] {
+        let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+        let is_from = |from: &dyn Fn(usize, usize) -> f32| {
+            let got = floats(&rank.output, ranks * count);
+            (0..ranks * count).all(|at| got[at] == from(at / count, at % count))
+        };
+        rank.all.allgather(input, output, count, Element::Float).expect("all together");
+        assert!(is_from(&number), "{count} of each");
+        rank.all.alltoall(input, output, count, Element::Float).expect("all to all");
+        assert!(is_from(&|from, at| number(from, me * count + at)), "{count} for each");
+        rank.all.reduce_scatter(input, output, count, Element::Float, Op::Max).expect("parts");
+        let most = |at: usize| (0..ranks).map(|from| number(from, me * count + at)).fold(0.0, f32::max);
+        assert!(
+            floats(&rank.output, count) == (0..count).map(most).collect::<Vec<f32>>(),
+            "parts of {count}"
+        );
+        rank.all.barrier().expect("all meet");
+        rank.allreduce(count).expect("beside steps of GPUs");
+    }
+    job.barrier(SOON).expect("all are done");
+    if me == 1 {
+        rank.all.set_timeout(Duration::from_millis(200));
+        rank.all.barrier().expect_err("the others do not come");
+        assert!(matches!(rank.allreduce(1), Err(SharedGpuError::Broken | SharedGpuError::Elsewhere { .. })));
+    }
+    job.barrier(SOON).expect("it has given up");
+    if me != 1 {
+        let error = rank.allreduce(1).expect_err("one has given up");
+        assert!(matches!(error, SharedGpuError::Elsewhere { .. }), "{error}");
+    }
+    job.barrier(SOON).expect("all have seen it");
+}
+
+#[test]
+fn five_processes_on_one_gpu_and_on_two_gather() {
+    in_job("five_processes_on_one_gpu_and_on_two_gather", (5, 1), |job| {
+        [1, 2].into_iter().for_each(|gpus| gathered(job, gpus));
+    });
+}
+
+/// Some of a job's ranks, on two GPUs; the largest number of each, and what each has.
+fn among(job: &Job, ranks: &[u32], tag: u64) {
+    let config = HierarchyConfig { gpu: Some(job.rank() / 2 % 2), ..HierarchyConfig::default() };
+    let processor = processor(job);
+    let mut some = Hierarchy::among(job, ranks, tag, &processor, &config).expect("set up");
+    let memory = || processor.alloc(8 * ranks.len()).expect("memory");
+    let (own, all) = (memory(), memory());
+    own.store_u64(0, 100 + u64::from(job.rank())).expect("in range");
+    let (input, output) = (Vector::at(&own, 0), Vector::at(&all, 0));
+    for root in ranks {
+        some.allreduce(input, output, 1, Element::Uint64, Op::Max).expect("a maximum");
+        let last = ranks.last().expect("one");
+        assert_eq!(all.load_u64(0).expect("in range"), 100 + u64::from(*last));
+        some.broadcast(*root as usize, output, 1, Element::Uint64).expect("sent");
+        some.allgather(input, output, 1, Element::Uint64).expect("all together");
+        let expected: Vec<u64> = ranks.iter().map(|rank| 100 + u64::from(*rank)).collect();
+        assert_eq!(all.read_u64s(0, ranks.len()).expect("in range"), expected);
+    }
+    let none = some.broadcast(99, output, 1, Element::Uint64);
+    assert!(matches!(none, Err(SharedGpuError::Root { root: 99, .. })), "{none:?}");
+}
+
+#[test]
+fn some_of_a_jobs_ranks_at_once() {
+    in_job("some_of_a_jobs_ranks_at_once", (6, 1), |job| {
+        let of = |rank: &u32| rank % 2 == job.rank() % 2;
+        among(job, &(0..6).filter(of).collect::<Vec<_>>(), 1);
+        // Ranks in two groups that overlap, one after the other.
+        for (tag, ranks) in [(2, [0, 3, 5]), (3, [3, 4, 5])] {
+            if ranks.contains(&job.rank()) {
+                among(job, &ranks, tag);
+            }
+        }
+        job.barrier(SOON).expect("all are done");
+    });
+}
+
+#[test]
+fn a_death_beside_them_is_nothing_to_some_ranks() {
+    in_job_with_death("a_death_beside_them_is_nothing_to_some_ranks", 3, 1, |job| {
+        if Some(job.rank()) == victim() {
+            die();
+        }
+        while job.lost().is_empty() {
+            std::thread::yield_now();
+        }
+        among(job, &[0, 2], 1);
+    });
+}
+
+#[test]
+fn settings_that_differ_are_told_among_some_ranks() {
+    in_job("settings_that_differ_are_told_among_some_ranks", (4, 1), |job| {
+        if job.rank() == 0 {
+            return;
+        }
+        let mut config = HierarchyConfig::default();
+        config.inside.buffer = if job.rank() == 3 { 1 << 20 } else { 2 << 20 };
+        let error =
+            Hierarchy::among(job, &[1, 2, 3], 1, &processor(job), &config).expect_err("other buffers");
+        assert!(error.to_string().contains("rank 3 has") && error.to_string().contains("1048576"), "{error}");
+        among(job, &[1, 2, 3], 2);
+    });
+}
+
 #[test]
 fn four_processes_on_two_gpus() {
     in_job("four_processes_on_two_gpus", (4, 1), |job| {

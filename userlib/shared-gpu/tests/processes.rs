@@ -54,6 +54,70 @@ fn all_calls(job: &Job, algorithm: Algorithm, directory: Directory, most: usize)
     job.barrier(SOON).expect("all are done");
 }
 
+/// What each rank has, at each of them, from one element to several chunks.
+fn all_gatherings(job: &Job, algorithm: Algorithm, directory: Directory, most: usize) {
+    let (ranks, processor) = (job.size() as usize, processor());
+    let config = Config { directory, ..config(algorithm) };
+    let mut shared = SharedGpu::new(job, &processor, &config).expect("set up");
+    let me = shared.rank();
+    let word = |from: usize, to: usize, i: usize| (from << 40 | to << 24 | i) as u64;
+    let vector = |of: &dyn Fn(usize, usize) -> u64, count: usize| -> Vec<u8> {
+        (0..ranks)
+            .flat_map(|rank| (0..count).map(move |i| (rank, i)))
+            .flat_map(|(rank, i)| of(rank, i).to_ne_bytes())
+            .collect()
+    };
+    for count in [1, 7, most, 2] {
+        let memory = || processor.alloc(8 * ranks * count).expect("memory");
+        let (input, output) = (memory(), memory());
+        let read = || {
+            let mut bytes = vec![0; 8 * ranks * count];
+            output.read(0, &mut bytes).expect("in range");
+            bytes
+        };
+        input.write(0, &vector(&|to, i| word(me, to, i), count)).expect("in range");
+        let (from, to) = (Vector::at(&input, 0), Vector::at(&output, 0));
+        for _ in 0..2 {
+            shared.alltoall(from, to, count, Element::Uint64).expect("all to all");
+            assert!(read() == vector(&|from, i| word(from, me, i), count), "all to all of {count}");
+            shared.allgather(from, to, count, Element::Int64).expect("all together");
+            assert!(read() == vector(&|from, i| word(from, 0, i), count), "allgather of {count}");
+            let own = 8 * me * count;
+            output.write(own, &vec![me as u8; 8 * count]).expect("in range");
+            shared.allgather(Vector::at(&output, own), to, count, Element::Int64).expect("in place");
+            let expected = |from: usize, _| u64::from_ne_bytes([from as u8; 8]);
+            assert!(read() == vector(&expected, count), "allgather of {count} in place");
+            shared.barrier().expect("all meet");
+            shared.reduce_scatter(from, to, count, Element::Uint64, Op::Sum).expect("parts of a sum");
+            let sum = |i| (0..ranks).map(|from| word(from, me, i)).sum::<u64>().to_ne_bytes();
+            assert!(read()[..8 * count] == (0..count).flat_map(sum).collect::<Vec<u8>>(), "parts of {count}");
+        }
+    }
+    job.barrier(SOON).expect("all are done");
+}
+
+fn gathered_on_the_host(job: &Job) {
+    let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
+    for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host].into_iter().chain(chosen) {
+        all_gatherings(job, algorithm, Directory::Host, 20_000);
+    }
+}
+
+#[test]
+fn one_process_gathers() {
+    in_job("one_process_gathers", (1, 1), gathered_on_the_host);
+}
+
+#[test]
+fn four_processes_gather() {
+    in_job("four_processes_gather", (4, 1), gathered_on_the_host);
+}
+
+#[test]
+fn nine_processes_gather() {
+    in_job("nine_processes_gather", (9, 1), gathered_on_the_host);
+}
+
 fn on_the_host(job: &Job) {
     let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
     for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host].into_iter().chain(chosen) {
@@ -98,6 +162,7 @@ fn the_directory_may_be_on_the_gpu() {
         for directory in [Directory::GpuKernel, Directory::GpuCopies] {
             for algorithm in [Algorithm::Gsb, Algorithm::Btb] {
                 all_calls(job, algorithm, directory, 20_000);
+                all_gatherings(job, algorithm, directory, 1000);
             }
         }
     });

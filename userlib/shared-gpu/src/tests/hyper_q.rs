@@ -57,9 +57,14 @@ struct Ran {
 
 /// An allreduce of `bytes`, whose results must be right, in one chunk.
 fn run(ranks: usize, algorithm: Algorithm, bytes: usize, speeds: Speeds) -> Ran {
-    let inputs = vectors(ranks, bytes / 8, 3);
-    let expected = sum(&inputs, Algorithm::Gsb, 0);
-    let call = plan(algorithm, Collective::Allreduce, ranks, bytes, 0);
+    run_of(Collective::Allreduce, ranks, algorithm, bytes, speeds)
+}
+
+/// The same of another collective.
+fn run_of(kind: Collective, ranks: usize, algorithm: Algorithm, bytes: usize, speeds: Speeds) -> Ran {
+    let call = plan(algorithm, kind, ranks, bytes, 0);
+    let inputs = vectors(ranks, longest(&call, ranks) / 8, 3);
+    let expected = expected(&call, &inputs, 0).expect("all have one");
     let call = Plan { layout: Layout::new(ranks, ranks * bytes).expect("it fits"), ..call };
     let model = Model::new(ranks, speeds).data(inputs, ranks * bytes);
     let mix = std::cell::Cell::new(Mix::default());
@@ -156,6 +161,23 @@ fn results_are_right_at_any_speed() {
             if round % 3 == 0 { Algorithm::Static { staged: ranks / 2 } } else { Algorithm::Dynamic };
         run(ranks, algorithm, 512, speeds);
     }
+}
+
+#[test]
+fn vectors_are_gathered_at_any_speed() {
+    let mut random = fastrand::Rng::with_seed(12);
+    for round in 0..150 {
+        let ranks = random.usize(2..=25);
+        let mut times = |most: u64| (0..ranks).map(|rank| (rank, random.u64(1..=most))).collect::<Vec<_>>();
+        let speeds =
+            Speeds { hs_of: times(9000), ipc_of: times(9000), late: times(4000), ..Speeds::default() };
+        let algorithm =
+            if round % 3 == 0 { Algorithm::Static { staged: ranks / 2 } } else { Algorithm::Dynamic };
+        run_of(Collective::Allgather, ranks, algorithm, 512, speeds);
+    }
+    let slow = Speeds { hs: 500_000, ipc: 300, late: vec![(2, 10), (3, 20)], ..Speeds::default() };
+    let ran = run_of(Collective::Allgather, 4, Algorithm::Dynamic, MIB, slow);
+    assert_eq!((ran.mix.resent, ran.mix.broadcast), (1, (0, 3)), "what was sent again is there, too");
 }
 
 #[test]
