@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use ggas_kernels::MemoryError;
+use ggas_kernels::{LaunchError, MemoryError};
 use ggas_rma::{KernelReport, ReportError};
+use ggas_shared_gpu::SharedGpuError;
 use ggas_window::WindowError;
 
 /// Errors of setting up or using a [`Group`](crate::Group).
@@ -60,7 +61,7 @@ pub enum GroupError {
         nodes: usize,
     },
     /// Kernels cannot reach all parts by pointers.
-    #[error("collectives need a window that kernels can map: {reason}")]
+    #[error("collectives of kernels need a window that they can map: {reason}")]
     NotMapped {
         /// Why not.
         reason: String,
@@ -155,6 +156,13 @@ pub enum GroupError {
     /// A collective of the host that cannot be.
     #[error("no collective of these vectors: {0}")]
     Vectors(String),
+    /// Processes that make collectives without kernels: in their set-up, or in a collective, after which the group is
+    /// [reset](crate::Group::reset_across).
+    #[error(transparent)]
+    Shared(#[from] SharedGpuError),
+    /// A kernel that the host started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// Access to the window.
     #[error(transparent)]
     Window(#[from] WindowError),

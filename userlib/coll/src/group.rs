@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::area::{self, Area};
 use crate::loss::Loss;
 use crate::members::{Member, Members};
+use crate::run::{Processes, RunBy};
 use crate::{Choices, GroupError, TunedBy};
 
 /// How a group is laid out.
@@ -35,6 +36,8 @@ pub struct GroupConfig {
     pub tuned_by: TunedBy,
     /// Bound of every wait in a collective; default 10 s.
     pub timeout: Duration,
+    /// By whom [`Group::run`] makes collectives between processes; default: by kernels where they reach all parts.
+    pub run_by: RunBy,
     /// Rank of the node that collects check-ins at barriers through a master; default 0.
     pub master: usize,
 }
@@ -49,6 +52,7 @@ impl Default for GroupConfig {
             one_shot_bytes: None,
             tuned_by: TunedBy::Host,
             timeout: Duration::from_secs(10),
+            run_by: RunBy::Reach,
             master: 0,
         }
     }
@@ -76,7 +80,7 @@ impl GroupConfig {
 
 /// All members of a window as a group for collectives.
 ///
-/// Kernels of every member call the same collectives in the same order. When one
+/// Kernels of every member call the same collectives in the same order, and so do hosts ([`run`](Self::run)). When one
 /// fails, by a timeout or because a member died, the group is poisoned: collectives
 /// fail at once until [`reset`](Self::reset).
 #[derive(Debug)]
@@ -86,6 +90,9 @@ pub struct Group {
     area: Area,
     offset: usize,
     choices: Choices,
+    pub(crate) timeout: Duration,
+    /// Where processes make the collectives.
+    pub(crate) processes: Option<Processes>,
     /// For a group across processes.
     loss: Option<Loss>,
 }
@@ -103,6 +110,7 @@ impl Group {
         }
         let choices = choices_of(&window, config)?;
         let group = Group::unset(window, config, choices)?;
+        group.mapped()?;
         group.clear()?;
         Ok(group)
     }
@@ -116,6 +124,7 @@ impl Group {
     pub fn on_nodes(window: Arc<Window>, config: &GroupConfig) -> Result<Group, GroupError> {
         let choices = choices_of(&window, config)?;
         let group = Group::unset(window, config, choices)?;
+        group.mapped()?;
         group.clear()?;
         Ok(group)
     }
@@ -123,6 +132,9 @@ impl Group {
     /// A group of all members of `window`, which lies [across](Window::across) the processes of `job`. Collective: all
     /// processes call `across` with the same layout; their time-outs may differ. The time limit is that of the window's
     /// set-up.
+    ///
+    /// Where kernels do not reach all parts, as of processes that share a GPU, [`run`](Self::run) makes the group's collectives, and
+    /// kernels have none.
     ///
     /// When a process of the job dies, the group is poisoned in all other processes: collectives of kernels, those
     /// under way included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with
@@ -138,10 +150,19 @@ impl Group {
         let made = choices.and_then(|choices| Group::unset(window, config, choices)).and_then(|mut group| {
             group.loss = Some(Loss::watch(job, &group.members));
             group.clear()?;
-            Ok(group)
+            Ok((group, config.tuned_by.table()?.shared_gpu))
         });
         // Once all have answered, everyone's flags are cleared.
-        setup.agree(made)
+        let (mut group, table) = setup.agree(made)?;
+        group.processes = Processes::new(job, &group.window, config, table)?;
+        group.processes.is_none().then(|| group.mapped()).transpose()?;
+        Ok(group)
+    }
+
+    /// Fails where kernels have no collectives.
+    fn mapped(&self) -> Result<(), GroupError> {
+        let mapped = self.window.info().mapped.as_ref();
+        mapped.map(drop).map_err(|reason| GroupError::NotMapped { reason: reason.clone() })
     }
 
     /// A group whose flags nobody has cleared yet.
@@ -158,11 +179,9 @@ impl Group {
         if config.master >= nodes {
             return Err(GroupError::Master { master: config.master, nodes });
         }
-        if let Err(reason) = &window.info().mapped {
-            return Err(GroupError::NotMapped { reason: reason.clone() });
-        }
         let members = Arc::new(Members::new(&window, config, choices.one_shot_bytes)?);
-        Ok(Group { members, area, offset: config.offset, choices, window, loss: None })
+        let &GroupConfig { offset, timeout, .. } = config;
+        Ok(Group { members, area, offset, choices, timeout, window, processes: None, loss: None })
     }
 
     /// The choices of the group for calls that do not force one.
@@ -193,12 +212,14 @@ impl Group {
     /// Member `rank`, as in the window.
     ///
     /// # Errors
-    /// [`GroupError::NoSuchMember`]; [`GroupError::Window`] for a member of another process.
+    /// [`GroupError::NoSuchMember`]; [`GroupError::Window`] for a member of another process; [`GroupError::NotMapped`] where kernels have
+    /// no collectives.
     pub fn member(&self, rank: usize) -> Result<GroupMember<'_>, GroupError> {
         if rank >= self.len() {
             return Err(GroupError::NoSuchMember { member: rank, last: self.len() - 1 });
         }
         self.window.member(rank)?;
+        self.mapped()?;
         Ok(GroupMember { member: self.members.of(rank), rank })
     }
 
@@ -210,6 +231,9 @@ impl Group {
     /// [`GroupError::PeerLost`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
     pub fn check(&self) -> Result<(), GroupError> {
         self.check_loss()?;
+        if self.processes.as_ref().is_some_and(Processes::is_broken) {
+            return Err(GroupError::Poisoned { member: self.window.local().start });
+        }
         self.members.check()
     }
 
@@ -235,12 +259,14 @@ impl Group {
         let setup = Setup::new(job, self.window.timeout());
         let met: Result<Vec<()>, _> = setup.exchange(&());
         let done = met.map_err(GroupError::from).and_then(|_| setup.agree(self.clear()));
+        let again = |processes: &Processes| processes.reset(job, &self.window);
+        let done = done.and_then(|()| self.processes.as_ref().map_or(Ok(()), again));
         // A death is why the others did not come.
         self.check_loss()?;
         done
     }
 
-    fn check_loss(&self) -> Result<(), GroupError> {
+    pub(crate) fn check_loss(&self) -> Result<(), GroupError> {
         self.loss.as_ref().map_or(Ok(()), Loss::check)
     }
 
@@ -268,8 +294,9 @@ fn same_layout(
     config: &GroupConfig,
     choices: Option<&Choices>,
 ) -> Result<(), GroupError> {
-    let &GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, master, .. } = config;
-    let sizes = [offset, slot_bytes, packed_channels, packed_bytes, master, nodes].map(|value| value as u64);
+    let &GroupConfig { offset, slot_bytes, packed_channels, packed_bytes, master, run_by, .. } = config;
+    let sizes = [offset, slot_bytes, packed_channels, packed_bytes, master, nodes, run_by as usize];
+    let sizes = sizes.map(|value| value as u64);
     let choices = choices.map(|choices| (choices.device.clone(), fingerprint(choices)));
     all_alike(&setup.exchange(&Layout { sizes, choices })?)
 }
@@ -277,7 +304,7 @@ fn same_layout(
 /// What a process says of its part of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Layout {
-    sizes: [u64; 6],
+    sizes: [u64; 7],
     /// The kind of its processor, and a number that stands for all that it chose.
     choices: Option<(String, u64)>,
 }
@@ -341,7 +368,7 @@ mod tests {
     use super::*;
 
     fn layout(device: &str, choices: u64, slot_bytes: u64) -> Layout {
-        Layout { sizes: [0, slot_bytes, 1, 1, 0, 2], choices: Some((device.to_owned(), choices)) }
+        Layout { sizes: [0, slot_bytes, 1, 1, 0, 2, 0], choices: Some((device.to_owned(), choices)) }
     }
 
     #[test]
@@ -358,6 +385,6 @@ mod tests {
             let error = all_alike(&[same.clone(), other]).unwrap_err();
             assert!(matches!(error, GroupError::Unequal { rank: 1 }), "{error}");
         }
-        assert!(all_alike(&[same, Layout { sizes: [0; 6], choices: None }]).is_ok(), "it fails by itself");
+        assert!(all_alike(&[same, Layout { sizes: [0; 7], choices: None }]).is_ok(), "it fails by itself");
     }
 }

@@ -39,10 +39,12 @@ mod error;
 mod group;
 mod loss;
 mod members;
+mod run;
 mod started;
 mod tuning;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
+pub use run::RunBy;
 pub use started::{Collective, Element, Op, Vectors};
 pub use tuning::{Choices, GaspiLimits, SumChoice, SumShape, TunedBy, Tuning, device_of};

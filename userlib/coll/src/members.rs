@@ -9,7 +9,7 @@ use ggas_window::Window;
 
 use crate::{GroupConfig, GroupError};
 
-/// Members in the order of their ranks.
+/// Members in the order of their ranks; none where kernels do not reach all parts.
 #[derive(Debug)]
 pub(crate) struct Members {
     first: usize,
@@ -27,11 +27,12 @@ pub(crate) struct Member {
 impl Members {
     pub fn new(window: &Window, config: &GroupConfig, one_shot_bytes: usize) -> Result<Members, GroupError> {
         let member = |rank| Member::new(window, config, one_shot_bytes, rank);
-        let members = window.local().map(member).collect::<Result<_, _>>()?;
+        let ranks = if window.info().mapped.is_ok() { window.local() } else { 0..0 };
+        let members = ranks.map(member).collect::<Result<_, _>>()?;
         Ok(Members { first: window.local().start, members })
     }
 
-    /// A member of this process; `rank` was checked.
+    /// A member of this process; `rank` was checked, and that there are any.
     pub fn of(&self, rank: usize) -> &Member {
         &self.members[rank - self.first]
     }

@@ -213,7 +213,12 @@ impl Group {
         Ok(unsafe { Launch::new(processor, "ggas_collective", shape.blocks, shape.threads, &args) })
     }
 
-    fn check_vectors(&self, what: Collective, vectors: &Vectors, rank: usize) -> Result<(), String> {
+    pub(crate) fn check_vectors(
+        &self,
+        what: Collective,
+        vectors: &Vectors,
+        rank: usize,
+    ) -> Result<(), String> {
         let Vectors { input, output, count, element, .. } = *vectors;
         if let Some(root) = what.root().filter(|root| *root >= self.len()) {
             return Err(format!("root {root} in a group of {}; use 0 to {}", self.len(), self.len() - 1));

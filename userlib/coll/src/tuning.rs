@@ -233,7 +233,7 @@ fn of_host(path: &Path) -> Tuning {
 }
 
 impl TunedBy {
-    fn table(&self) -> Result<Tuning, GroupError> {
+    pub(crate) fn table(&self) -> Result<Tuning, GroupError> {
         match self {
             Self::Table(table) => {
                 table.choices.iter().try_for_each(Choices::check).map_err(GroupError::Choices)?;

@@ -12,7 +12,7 @@ use ggas_kernels::Processor;
 use ggas_members::{Job, LossGuard, Member, Members, PeerState};
 
 use crate::memory::{At, Parts};
-use crate::plan::{Plan, PlanPlace, Wish};
+use crate::plan::{Plan, PlanPlace, Wish, refuse_sharing};
 use crate::{Setup, WindowError};
 
 /// A network of RMA engines over all processes of a job: process `i` has node `i`, whose engine runs on its
@@ -49,7 +49,9 @@ pub fn engines_across(
     let setup = Setup::new(job, timeout);
     let bytes = engine_part_bytes(nodes);
     let wish = Wish::new(setup.next_tag(), job.rank() as u16, processor, bytes);
-    let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
+    let wishes: Vec<Wish> = setup.exchange(&wish)?;
+    refuse_sharing(&wishes)?;
+    let plan = Plan::new(&wishes, job.spans_hosts())?;
     if let PlanPlace::Apart { reason } = plan.place {
         return Err(WindowError::NoEngines { reason });
     }

@@ -102,9 +102,10 @@ impl Plan {
             return Err(WindowError::Empty);
         }
         let gpus: Vec<&GpuWish> = wishes.iter().filter_map(|wish| wish.gpu.as_ref()).collect();
-        refuse_sharing(wishes)?;
+        let shared = refuse_sharing(wishes);
         let apart = |reason: String| (PAGE, PlanPlace::Apart { reason });
         let (granularity, place) = if hosts {
+            shared?;
             if let Some(node) = shared_node(wishes) {
                 return Err(WindowError::SharedNode { node });
             }
@@ -113,6 +114,11 @@ impl Plan {
             (PAGE, PlanPlace::Host)
         } else if gpus.len() < wishes.len() {
             apart("some processes have their kernels on the CPU and some on a GPU".to_owned())
+        } else if let Err(WindowError::SharedGpu { ranks: (one, other), uuid }) = shared {
+            apart(format!(
+                "ranks {one} and {other} are both on {uuid}, where kernels of two processes do not run at the same time, and \
+                 those of a window wait for each other"
+            ))
         } else {
             match between_gpus(&gpus) {
                 Ok((granularity, atomics)) => (granularity, PlanPlace::Gpus { atomics }),
@@ -149,8 +155,8 @@ fn shared_node(wishes: &[Wish]) -> Option<u16> {
     twice(wishes.iter().map(|wish| wish.node).collect())
 }
 
-/// Kernels of two processes do not run on a GPU at the same time, and those of a window wait for each other.
-fn refuse_sharing(wishes: &[Wish]) -> Result<(), WindowError> {
+/// Kernels of two processes do not run on a GPU at the same time, and those of a window, and engines, wait for each other.
+pub(crate) fn refuse_sharing(wishes: &[Wish]) -> Result<(), WindowError> {
     let gpu = |rank: usize| wishes[rank].gpu.as_ref().map(|gpu| &gpu.uuid);
     for rank in 0..wishes.len() {
         if let Some(uuid) = gpu(rank)
@@ -247,16 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn every_process_has_a_gpu_of_its_own() {
+    fn processes_with_a_gpu_each_map_all_parts_and_those_that_share_one_none() {
         let all = [0, 1, 2];
         let fine = [0, 1, 2].map(|i| gpu(i as u16, i, &all, Reach::Atomics));
         let plan = Plan::new(&fine, false).unwrap();
         assert_eq!((plan.stride, plan.place), (2 << 20, PlanPlace::Gpus { atomics: true }));
         let shared =
             [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
-        let error = Plan::new(&shared, false).unwrap_err();
-        assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
-        assert!(error.to_string().contains("a GPU of its own"), "{error}");
+        assert!(reason(&shared).contains("ranks 0 and 2 are both on GPU-0"), "{}", reason(&shared));
+        let over_hosts = Plan::new(&shared, true);
+        for error in [refuse_sharing(&shared).unwrap_err(), over_hosts.unwrap_err()] {
+            assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
+            assert!(error.to_string().contains("a GPU of its own"), "{error}");
+        }
     }
 
     #[test]

@@ -1,0 +1,162 @@
+//! Collectives that the host starts and waits for: by kernels where these reach all parts of the window, else by the processes,
+//! as those that share a GPU do.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ggas_kernels::{Launch, start};
+use ggas_members::Job;
+use ggas_shared_gpu::{
+    self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Table, Vector,
+};
+use ggas_window::Window;
+
+use crate::{Collective, Element, Group, GroupConfig, GroupError, Op, Vectors};
+
+/// Waits of a collective that may each take as long as a group's time-out.
+const WAITS: u32 = 8;
+
+/// By whom a group between processes makes the collectives of [`Group::run`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunBy {
+    /// By kernels where they reach all parts of the window, else by the processes.
+    #[default]
+    Reach,
+    /// By the processes, whatever kernels reach: to compare, and on the CPU executor to test. [`Group::collective`] is as ever.
+    Processes,
+}
+
+/// Processes of one host that make collectives together: each copies, and some have their GPUs reduce.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    all: Mutex<Hierarchy>,
+    config: HierarchyConfig,
+}
+
+impl Processes {
+    /// Collective over the job. `None`: kernels make the group's collectives, or nobody can.
+    pub fn new(
+        job: &Job,
+        window: &Window,
+        config: &GroupConfig,
+        table: Table,
+    ) -> Result<Option<Processes>, GroupError> {
+        let is_wanted = window.info().mapped.is_err() || config.run_by == RunBy::Processes;
+        if !is_wanted || job.spans_hosts() {
+            return Ok(None);
+        }
+        let between = Config { timeout: config.timeout, ..Config::default() };
+        let inside = Config { table, ..between.clone() };
+        let config = HierarchyConfig { inside, between, gpu: None };
+        let all = Mutex::new(Processes::set_up(job, window, &config)?);
+        Ok(Some(Processes { all, config }))
+    }
+
+    fn set_up(job: &Job, window: &Window, config: &HierarchyConfig) -> Result<Hierarchy, GroupError> {
+        let member = window.member(window.local().start)?;
+        Ok(Hierarchy::new(job, member.processor(), config)?)
+    }
+
+    /// As new. Collective over the job.
+    pub fn reset(&self, job: &Job, window: &Window) -> Result<(), GroupError> {
+        let new = Processes::set_up(job, window, &self.config)?;
+        *self.locked() = new;
+        Ok(())
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.locked().is_broken()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Hierarchy> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, window: &Window, what: Collective, vectors: &Vectors) -> Result<(), GroupError> {
+        let rank = window.local().start;
+        let member = window.member(rank)?;
+        let part = member.pointer_of(rank)? as *mut u8;
+        // SAFETY: this process's part, which the window keeps; who runs a collective leaves its vectors alone meanwhile.
+        let part = unsafe { member.processor().borrow(part, window.bytes()) }?;
+        let (input, output) = (Vector::at(&part, vectors.input), Vector::at(&part, vectors.output));
+        let (count, element) = (vectors.count, vectors.element.shared());
+        let mut all = self.locked();
+        let done = match what {
+            Collective::Barrier => all.barrier(),
+            Collective::Broadcast { root } => all.broadcast(root, output, count, element),
+            Collective::AllGather => all.allgather(input, output, count, element),
+            Collective::AllToAll => all.alltoall(input, output, count, element),
+            Collective::Reduce { root, op } => all.reduce(root, input, output, count, element, op.shared()),
+            Collective::ReduceScatter { op } => {
+                all.reduce_scatter(input, output, count, element, op.shared())
+            }
+            Collective::Allreduce { op } => all.allreduce(input, output, count, element, op.shared()),
+        };
+        done.map_err(|error| match error {
+            SharedGpuError::PeerLost { rank } => GroupError::PeerLost { rank },
+            error => error.into(),
+        })
+    }
+}
+
+impl Group {
+    /// Makes a collective, and returns when it is done: each process calls it, with the same `what` and vectors. Members of one process
+    /// start together. The program's own streams are done with the vectors before.
+    ///
+    /// By kernels where they reach all parts of the window. Processes that share a GPU, whose kernels would wait for each other's
+    /// turns, copy and reduce by [`ggas_shared_gpu`], by the way that was measured to be quickest for the size; those of several GPUs
+    /// then go GPU by GPU. [`Vectors::shape`] is of kernels only. Sums have the same bits in each run, but not the same by both.
+    ///
+    /// # Errors
+    /// As of [`collective`](Group::collective), before anything is done; as of [`check`](Group::check), and [`GroupError::Launch`], by kernels;
+    /// [`GroupError::PeerLost`], [`GroupError::Shared`] by processes. A failure of those ends the group's use until
+    /// [`reset_across`](Group::reset_across).
+    pub fn run(&self, what: Collective, vectors: &Vectors) -> Result<(), GroupError> {
+        if let Some(processes) = &self.processes {
+            self.check_loss()?;
+            self.check_vectors(what, vectors, self.window().local().start).map_err(GroupError::Vectors)?;
+            return processes.run(self.window(), what, vectors);
+        }
+        let launch = |rank| {
+            let member = self.window().member(rank)?;
+            self.collective(rank, member.processor(), what, vectors)
+        };
+        let launches = self.window().local().map(launch).collect::<Result<Vec<Launch<'_>>, GroupError>>()?;
+        let ended = start(&launches)?.wait(self.bound());
+        // Why it failed says more than that it did.
+        self.check()?;
+        Ok(ended?)
+    }
+
+    /// What no collective of kernels takes longer than.
+    fn bound(&self) -> Duration {
+        self.timeout.saturating_mul(WAITS)
+    }
+}
+
+impl Element {
+    fn shared(self) -> shared_gpu::Element {
+        match self {
+            Self::Float => shared_gpu::Element::Float,
+            Self::Double => shared_gpu::Element::Double,
+            Self::Int32 => shared_gpu::Element::Int32,
+            Self::Int64 => shared_gpu::Element::Int64,
+            Self::Half => shared_gpu::Element::Half,
+            Self::Bfloat16 => shared_gpu::Element::Bfloat16,
+        }
+    }
+}
+
+impl Op {
+    fn shared(self) -> shared_gpu::Op {
+        match self {
+            Self::Sum => shared_gpu::Op::Sum,
+            Self::Prod => shared_gpu::Op::Prod,
+            Self::Min => shared_gpu::Op::Min,
+            Self::Max => shared_gpu::Op::Max,
+            Self::And => shared_gpu::Op::And,
+            Self::Or => shared_gpu::Op::Or,
+            Self::Xor => shared_gpu::Op::Xor,
+        }
+    }
+}
