@@ -188,6 +188,67 @@ static void reduces_long(struct job job)
 	free(values);
 }
 
+/* Of the group of all, and of one without rank 0: sums at its last rank, that rank's numbers at all, and all numbers at all. */
+static void from_and_to_a_root(struct job job)
+{
+	const gaspi_size_t count = 20000;
+	gaspi_rank_t others = job.ranks - 1, root = others;
+	gaspi_size_t bytes = count * sizeof(long), all = bytes * job.ranks, i;
+	long *values = (long *)malloc(all);
+	gaspi_group_t groups[2] = { GASPI_GROUP_ALL, 0 };
+	gaspi_pointer_t pointer;
+	char *out;
+	int one;
+
+	CHECK(values);
+	OK(gaspi_segment_create(31, bytes + all, GASPI_GROUP_ALL, MINUTE, GASPI_MEM_GPU));
+	OK(gaspi_segment_ptr(31, &pointer));
+	out = (char *)pointer + bytes;
+	OK(gaspi_segment_bind(30, values, all, 0));
+	OK(gaspi_segment_register(30, job.me, MINUTE));
+	if (job.me && others) {
+		gaspi_rank_t rank;
+
+		OK(gaspi_group_create(&groups[1]));
+		for (rank = 1; rank < job.ranks; rank++)
+			OK(gaspi_group_add(groups[1], rank));
+		OK(gaspi_group_commit(groups[1], MINUTE));
+	}
+	for (one = 0; one < 2; one++) {
+		gaspi_rank_t first = one, members = job.ranks - first, rank;
+		long sum = (long)(job.ranks - 1 + first) * members / 2;
+
+		if (job.me < first)
+			continue;
+		for (i = 0; i < count; i++)
+			values[i] = job.me + (long)i;
+		OK(gaspi_write(30, 0, job.me, 31, 0, bytes, 0, MINUTE));
+		OK(gaspi_notify(31, job.me, 1, 1, 0, MINUTE));
+		OK(gaspi_wait(0, MINUTE));
+		CHECK(notified(31, 1) == 1);
+		OK(gaspi_gpu_allgather(pointer, out, count, GASPI_TYPE_LONG, groups[one], MINUTE));
+		OK(gaspi_read(30, 0, job.me, 31, bytes, bytes * members, 0, MINUTE));
+		OK(gaspi_wait(0, MINUTE));
+		for (rank = 0; rank < members; rank++)
+			for (i = 0; i < count; i++)
+				CHECK(values[rank * count + i] == first + rank + (long)i);
+		OK(gaspi_gpu_reduce(pointer, job.me == root ? out : NULL, count, GASPI_OP_SUM, GASPI_TYPE_LONG, root, groups[one],
+				MINUTE));
+		OK(gaspi_gpu_broadcast(out, count, GASPI_TYPE_LONG, root, groups[one], MINUTE));
+		OK(gaspi_read(30, 0, job.me, 31, bytes, bytes, 0, MINUTE));
+		OK(gaspi_wait(0, MINUTE));
+		for (i = 0; i < count; i++)
+			CHECK(values[i] == sum + (long)i * members);
+		GIVES(GASPI_ERR_INV_RANK, gaspi_gpu_broadcast(out, 1, GASPI_TYPE_LONG, job.ranks, groups[one], MINUTE));
+		GIVES(GASPI_ERR_NULLPTR, gaspi_gpu_allgather(pointer, NULL, 1, GASPI_TYPE_LONG, groups[one], MINUTE));
+		GIVES(GASPI_ERROR, gaspi_gpu_broadcast(out, 1, (gaspi_datatype_t)9, root, groups[one], MINUTE));
+	}
+	GIVES(GASPI_ERR_INV_GROUP, gaspi_gpu_reduce(pointer, out, 1, GASPI_OP_SUM, GASPI_TYPE_LONG, root, 99, MINUTE));
+	OK(gaspi_segment_delete(30));
+	OK(gaspi_segment_delete(31));
+	free(values);
+}
+
 int main(void)
 {
 	unsigned char *memory, *other;
@@ -204,6 +265,7 @@ int main(void)
 	writes(job, memory, other);
 	reduces(job);
 	reduces_long(job);
+	from_and_to_a_root(job);
 	GIVES(GASPI_ERR_INV_NUM, gaspi_gpu_context(33, &context, MINUTE));
 	OK(gaspi_gpu_context(4, &context, MINUTE));
 	CHECK(context);

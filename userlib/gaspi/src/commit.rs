@@ -187,6 +187,7 @@ impl Shared {
         }
         let meeting = self.groups.remove(group, self.me, |rank, message| self.post_message(rank, message))?;
         self.free_meetings(meeting);
+        self.gpu.group_deleted(group);
         Ok(())
     }
 

@@ -502,6 +502,96 @@ fn vectors_in_gpu_memory_are_reduced() {
     job("vectors_in_gpu_memory_are_reduced", 4, long_vectors);
 }
 
+/// Broadcasts, reductions to a root and gatherings of the group of all and of one of some, which another one follows.
+fn from_and_to_roots(gaspi: &Gaspi, way: GpuWay, count: usize) {
+    init(gaspi, way);
+    let me = gaspi.rank();
+    let bytes = 8 * count * usize::from(gaspi.ranks());
+    gaspi.segment_create_on(0, 2 * bytes as u64, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+    let at = gaspi.segment_ptr(0).unwrap();
+    // SAFETY: within the segment.
+    let out = unsafe { at.add(bytes) };
+    let vector = |rank: u16| -> Vec<u8> {
+        (0..count).flat_map(|i| (u64::from(rank) << 48 | i as u64).to_ne_bytes()).collect()
+    };
+    let got = |bytes_of: usize| {
+        let mut got = vec![0; bytes_of];
+        gaspi.load(0, bytes as u64, &mut got).unwrap();
+        got
+    };
+    let of_group = |group| {
+        let members = gaspi.group_ranks(group).unwrap();
+        for root in [members[0], members[members.len() - 1]] {
+            gaspi.store(0, 0, &vector(me)).unwrap();
+            gaspi.store(0, bytes as u64, &vector(me)).unwrap();
+            // SAFETY: within the segment, and nobody else uses it.
+            unsafe { gaspi.gpu_broadcast(group, root, out, count, Datatype::Double, BLOCK) }.unwrap();
+            assert!(got(8 * count) == vector(root), "{group}: from {root}");
+            let to = if me == root { out } else { std::ptr::null_mut() };
+            // SAFETY: as above.
+            unsafe { gaspi.gpu_reduce(group, root, at, to, count, Operation::Max, Datatype::Ulong, BLOCK) }
+                .unwrap();
+            let last = if me == root { members[members.len() - 1] } else { root };
+            assert!(got(8 * count) == vector(last), "{group}: to {root}");
+        }
+        // SAFETY: as above.
+        unsafe { gaspi.gpu_allgather(group, at, out, count, Datatype::Long, BLOCK) }.unwrap();
+        let all: Vec<u8> = members.iter().flat_map(|rank| vector(*rank)).collect();
+        assert!(got(all.len()) == all, "{group}: all together");
+    };
+    of_group(GROUP_ALL);
+    // Not rank 0, and a group of the same id of all but rank 1 behind it.
+    for without in [0, 1] {
+        let some = gaspi.group_create().unwrap();
+        (0..gaspi.ranks())
+            .filter(|rank| *rank != without)
+            .for_each(|rank| gaspi.group_add(some, rank).unwrap());
+        if me != without {
+            gaspi.group_commit(some, BLOCK).unwrap();
+            of_group(some);
+            // SAFETY: refused before.
+            let refused = unsafe { gaspi.gpu_broadcast(some, without, out, 1, Datatype::Int, BLOCK) };
+            assert_eq!(refused, Err(GaspiError::Rank));
+        }
+        gaspi.group_delete(some).unwrap();
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    }
+    of_group(GROUP_ALL);
+}
+
+#[test]
+fn vectors_in_gpu_memory_move_between_processes() {
+    job("vectors_in_gpu_memory_move_between_processes", 4, |gaspi| {
+        from_and_to_roots(gaspi, GpuWay::Auto, 100_000)
+    });
+}
+
+#[test]
+fn vectors_in_gpu_memory_move_through_the_host() {
+    job("vectors_in_gpu_memory_move_through_the_host", 3, |gaspi| {
+        from_and_to_roots(gaspi, GpuWay::Card, 700)
+    });
+}
+
+#[test]
+fn vectors_in_gpu_memory_are_reduced_through_the_host() {
+    job("vectors_in_gpu_memory_are_reduced_through_the_host", 3, |gaspi| {
+        init(gaspi, GpuWay::Card);
+        let mut numbers: Vec<i32> = (0..1000).map(|i| i + i32::from(gaspi.rank())).collect();
+        gaspi.segment_create_on(0, 4000, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+        gaspi.store(0, 0, &numbers.iter().flat_map(|one| one.to_ne_bytes()).collect::<Vec<u8>>()).unwrap();
+        let at = gaspi.segment_ptr(0).unwrap();
+        // SAFETY: the segment, which nobody else uses.
+        unsafe { gaspi.gpu_allreduce(GROUP_ALL, at, at, 1000, Operation::Sum, Datatype::Int, BLOCK) }
+            .unwrap();
+        let ranks = i32::from(gaspi.ranks());
+        numbers = (0..1000).map(|i| ranks * i + ranks * (ranks - 1) / 2).collect();
+        let mut got = vec![0; 4000];
+        gaspi.load(0, 0, &mut got).unwrap();
+        assert!(got == numbers.iter().flat_map(|one| one.to_ne_bytes()).collect::<Vec<u8>>());
+    });
+}
+
 #[test]
 fn a_death_ends_reductions_in_gpu_memory() {
     let ends = jobs::ends("a_death_ends_reductions_in_gpu_memory", 3, |gaspi| {

@@ -97,13 +97,24 @@ gaspi_return_t gaspi_gpu_context(gaspi_number_t queues, gaspi_pointer_t *context
 /* GASPI_ERROR once a kernel's call has failed, or a process that kernels wait for has died. */
 gaspi_return_t gaspi_gpu_context_check(void);
 /*
- * As gaspi_allreduce, of any number of elements in memory of the processes' GPUs; both buffers may be the same. In GASPI_GROUP_ALL on
+ * As gaspi_allreduce, of any number of elements in memory of the processes' GPUs; both buffers may be the same. In a group on
  * one host, processes that share a GPU reduce there, and then GPU by GPU; timeout_ms bounds each wait for another process, GASPI_TEST
- * is too short, and a call that failed is not gone on with. Other groups go through host memory in pieces.
+ * is too short, and a call that failed is not gone on with. Groups over hosts go through host memory in pieces. The group's first such
+ * call sets that up, and takes 64 MiB of GPU memory until the group is deleted.
  */
 gaspi_return_t gaspi_gpu_allreduce(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
 		gaspi_operation_t operation, gaspi_datatype_t datatype, gaspi_group_t group,
 		gaspi_timeout_t timeout_ms);
+/* The same at `root` alone, a rank of the group; the others' buffer_receive is not used, and may be NULL. */
+gaspi_return_t gaspi_gpu_reduce(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
+		gaspi_operation_t operation, gaspi_datatype_t datatype, gaspi_rank_t root, gaspi_group_t group,
+		gaspi_timeout_t timeout_ms);
+/* The elements of `root`, a rank of the group, to all. */
+gaspi_return_t gaspi_gpu_broadcast(gaspi_pointer_t buffer, gaspi_size_t num, gaspi_datatype_t datatype, gaspi_rank_t root,
+		gaspi_group_t group, gaspi_timeout_t timeout_ms);
+/* The num elements of each member, in the order of ranks, at buffer_receive of all. */
+gaspi_return_t gaspi_gpu_allgather(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
+		gaspi_datatype_t datatype, gaspi_group_t group, gaspi_timeout_t timeout_ms);
 
 gaspi_return_t pgaspi_gpu_config_get(gaspi_gpu_config_t *config);
 gaspi_return_t pgaspi_gpu_config_set(gaspi_gpu_config_t config);
@@ -112,6 +123,13 @@ gaspi_return_t pgaspi_gpu_context_check(void);
 gaspi_return_t pgaspi_gpu_allreduce(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
 		gaspi_operation_t operation, gaspi_datatype_t datatype, gaspi_group_t group,
 		gaspi_timeout_t timeout_ms);
+gaspi_return_t pgaspi_gpu_reduce(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
+		gaspi_operation_t operation, gaspi_datatype_t datatype, gaspi_rank_t root, gaspi_group_t group,
+		gaspi_timeout_t timeout_ms);
+gaspi_return_t pgaspi_gpu_broadcast(gaspi_pointer_t buffer, gaspi_size_t num, gaspi_datatype_t datatype, gaspi_rank_t root,
+		gaspi_group_t group, gaspi_timeout_t timeout_ms);
+gaspi_return_t pgaspi_gpu_allgather(gaspi_pointer_t buffer_send, gaspi_pointer_t buffer_receive, gaspi_size_t num,
+		gaspi_datatype_t datatype, gaspi_group_t group, gaspi_timeout_t timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -148,6 +148,13 @@ fn ids(call: &str, place: *mut c_int) -> Result<(), GaspiError> {
     ids.into_iter().enumerate().try_for_each(|(at, id)| put(place.wrapping_add(at), id as c_int))
 }
 
+/// The process, if it has begun to use GPUs and has the group.
+fn of_group(call: &str, group: u8) -> Result<Here, GaspiError> {
+    let here = with_gpus(call)?;
+    here.group_ranks(group)?;
+    Ok(here)
+}
+
 export! {
     /// Finds this process's GPU.
     fn pgaspi_init_GPUs / gaspi_init_GPUs() {
@@ -252,15 +259,56 @@ export! {
         send: *mut c_void, receive: *mut c_void, number: c_ulong, operation: c_uint, datatype: c_uint, group: u8,
         timeout: c_ulong
     ) {
-        let here = with_gpus("gaspi_gpu_allreduce")?;
-        here.group_ranks(group)?;
+        let call = "gaspi_gpu_allreduce";
+        let here = of_group(call, group)?;
         check(send)?;
         check(receive)?;
-        let call = "gaspi_gpu_allreduce";
         let operation = of_list(call, &OPERATIONS, "operation", operation)?;
         let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
         let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
         // SAFETY: the interface's contract: so many elements are at both.
         unsafe { here.gpu_allreduce(group, send.cast(), receive.cast(), count, operation, datatype, timeout) }
+    }
+
+    /// The same, at one rank.
+    fn pgaspi_gpu_reduce / gaspi_gpu_reduce(
+        send: *mut c_void, receive: *mut c_void, number: c_ulong, operation: c_uint, datatype: c_uint, root: u16, group: u8,
+        timeout: c_ulong
+    ) {
+        let call = "gaspi_gpu_reduce";
+        let here = of_group(call, group)?;
+        check(send)?;
+        let operation = of_list(call, &OPERATIONS, "operation", operation)?;
+        let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
+        let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
+        // SAFETY: as above; at `receive` of the root.
+        unsafe { here.gpu_reduce(group, root, send.cast(), receive.cast(), count, operation, datatype, timeout) }
+    }
+
+    /// One rank's vector at all.
+    fn pgaspi_gpu_broadcast / gaspi_gpu_broadcast(
+        buffer: *mut c_void, number: c_ulong, datatype: c_uint, root: u16, group: u8, timeout: c_ulong
+    ) {
+        let call = "gaspi_gpu_broadcast";
+        let here = of_group(call, group)?;
+        check(buffer)?;
+        let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
+        let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
+        // SAFETY: as above.
+        unsafe { here.gpu_broadcast(group, root, buffer.cast(), count, datatype, timeout) }
+    }
+
+    /// All members' vectors at all.
+    fn pgaspi_gpu_allgather / gaspi_gpu_allgather(
+        send: *mut c_void, receive: *mut c_void, number: c_ulong, datatype: c_uint, group: u8, timeout: c_ulong
+    ) {
+        let call = "gaspi_gpu_allgather";
+        let here = of_group(call, group)?;
+        check(send)?;
+        check(receive)?;
+        let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
+        let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
+        // SAFETY: as above, with so many for each member at `receive`.
+        unsafe { here.gpu_allgather(group, send.cast(), receive.cast(), count, datatype, timeout) }
     }
 }

@@ -10,7 +10,7 @@ pub enum GpuWay {
     /// By the GPUs where the processes drive GPUs that reach each other, else by the network device.
     #[default]
     Auto,
-    /// By the network device, as all other requests.
+    /// By the network device, as all other requests; collectives of vectors in GPU memory go through the host then.
     Card,
     /// Without the network device: by what [`GpuCopies`] says.
     Direct,

@@ -7,6 +7,7 @@ mod direct;
 mod locality;
 mod memory;
 mod near;
+mod pieces;
 mod reduce;
 mod staged;
 mod standby;
@@ -49,7 +50,7 @@ struct Begun {
     table: KernelMem,
     lanes: Mutex<Lanes>,
     staging: Mutex<Option<Staging>>,
-    sums: Mutex<Sums>,
+    sums: Sums,
     /// By rank: requests went through the card since it was last seen that they have arrived.
     card_used: Vec<AtomicBool>,
 }
@@ -102,7 +103,7 @@ impl Begun {
             table,
             lanes: Mutex::default(),
             staging: Mutex::default(),
-            sums: Mutex::default(),
+            sums: Sums::default(),
             card_used: (0..ranks).map(|_| AtomicBool::new(true)).collect(),
         })
     }
