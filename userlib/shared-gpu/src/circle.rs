@@ -1,7 +1,6 @@
 //! Ranks of a job that share a GPU, or lead those that do: all of those who set something up together do so at once, and fail together.
 
 use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -75,10 +74,10 @@ impl<'a> World<'a> {
             || SharedGpuError::Peer { rank: from as usize, what: "it runs another version".to_owned() };
         let letter = self.job.recv_fds(from, tag, self.left())?.pop().ok_or_else(other)?;
         let most = EXCHANGE_MAX as u64 * u64::from(self.job.size());
-        let mut said = Vec::new();
-        let mut letter = File::from(letter);
-        letter.rewind()?;
-        letter.take(most).read_to_end(&mut said)?;
+        let letter = File::from(letter);
+        let mut said = vec![0; letter.metadata()?.len().min(most) as usize];
+        // Several may read the same letter, and share its offset.
+        letter.read_exact_at(&mut said, 0)?;
         Ok(said)
     }
 
