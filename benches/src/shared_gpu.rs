@@ -67,6 +67,7 @@ pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>>
         "host" => Algorithm::Host,
         "gsb" => Algorithm::Gsb,
         "btb" => Algorithm::Btb,
+        "direct" => Algorithm::Direct,
         "dynamic" => Algorithm::Dynamic,
         "static-direct" => Algorithm::Static { staged: 0 },
         "static-half" => Algorithm::Static { staged: others / 2 },

@@ -75,7 +75,9 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
 /// Static by quarters: the text's table has the number of copies through the host that is quickest.
 fn methods(collective: Collective, ranks: usize) -> Vec<String> {
     let mut methods = vec!["host".to_owned(), "gsb".to_owned(), "btb".to_owned()];
-    if collective != Collective::Broadcast {
+    if collective == Collective::Broadcast {
+        methods.push("direct".to_owned());
+    } else {
         methods.push("dynamic".to_owned());
         let mut staged: Vec<usize> = (0..=4).map(|quarters| (ranks - 1) * quarters / 4).collect();
         staged.dedup();
@@ -140,6 +142,6 @@ mod tests {
         let of = |ranks| methods(Collective::Reduce, ranks)[4..].join(" ");
         assert_eq!(of(16), "static-0 static-3 static-7 static-11 static-15");
         assert_eq!((of(2), of(1)), ("static-0 static-1".to_owned(), "static-0".to_owned()));
-        assert_eq!(methods(Collective::Broadcast, 8).len(), 3);
+        assert_eq!(methods(Collective::Broadcast, 8).join(" "), "host gsb btb direct");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) const REDUCE: SharedGpuBench = SharedGpuBench {
 pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
     collective: Collective::Broadcast,
     about: "floats in GPU memory of one process to all that share the GPU, beside Open MPI",
-    methods: &["chosen", "host", "gsb", "btb", "gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"],
+    methods: &["chosen", "host", "gsb", "btb", "direct", "gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"],
 };
 const REDUCTIONS: &[&str] = &[
     "chosen",

@@ -47,7 +47,7 @@ impl Layout {
         match algorithm {
             Algorithm::Btb => self.btb,
             Algorithm::Host => self.host,
-            Algorithm::Gsb | Algorithm::Static { .. } | Algorithm::Dynamic => self.gsb,
+            Algorithm::Gsb | Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Direct => self.gsb,
         }
     }
 

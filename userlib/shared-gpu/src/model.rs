@@ -116,6 +116,8 @@ struct World<C> {
     free_at: RefCell<BTreeMap<u32, Nanos>>,
     data: RefCell<Option<Data>>,
     spans: RefCell<Vec<Span>>,
+    /// Whose vector is offered, and from which place of it on.
+    offered: Cell<usize>,
 }
 
 /// What a rank still has to do.
@@ -151,6 +153,7 @@ impl<C: Costs> Model<C> {
             free_at: RefCell::default(),
             data: RefCell::new(None),
             spans: RefCell::default(),
+            offered: Cell::new(0),
         });
         let rank = |rank| Rank {
             world: world.clone(),
@@ -267,6 +270,13 @@ impl<C: Costs> World<C> {
         self.changed();
         match self.actions.borrow_mut().remove(&number) {
             Some(Action::Word(word, value)) => self.words.borrow_mut()[word.index()] = value,
+            Some(Action::Copy { rank, to, from: Place::Root(at), bytes }) => {
+                let root = self.offered.get();
+                self.with_data(|data| {
+                    let what = data.take(root, Place::Input(at), bytes);
+                    data.put(rank, to, &what);
+                });
+            }
             Some(Action::Copy { rank, to, from, bytes }) => {
                 self.with_data(|data| data.copy(rank, to, from, bytes))
             }
@@ -288,7 +298,7 @@ impl<C: Costs> World<C> {
 impl Data {
     fn place(&mut self, rank: usize, place: Place) -> (&mut Vec<u8>, usize) {
         match place {
-            Place::Input(at) => (&mut self.inputs[rank], at),
+            Place::Input(at) | Place::Root(at) => (&mut self.inputs[rank], at),
             Place::Output(at) => (&mut self.outputs[rank], at),
             Place::Partial => (&mut self.partials[rank], 0),
             Place::Shared(at) => (&mut self.shared, at),
@@ -389,6 +399,12 @@ impl<C: Costs> Station for Rank<C> {
     async fn copy(&self, to: Place, from: Place, bytes: usize) {
         let action = Action::Copy { rank: self.rank, to, from, bytes };
         self.queue(Lane::of(to, from), Work::Copy { to, from, bytes }, action).await;
+    }
+
+    async fn offer(&self) -> bool {
+        self.pass(self.world.costs.word()).await;
+        self.world.offered.set(self.rank);
+        true
     }
 
     async fn mark(&self, word: Word, value: u64) {

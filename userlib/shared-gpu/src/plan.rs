@@ -9,7 +9,7 @@ use crate::{Element, Layout, Op, SharedGpuError};
 use crate::choosing::Counts;
 use crate::hyper_q::Mix;
 use crate::station::{Place, Station, Waiting, Word};
-use crate::{btb, gsb, host, hyper_q};
+use crate::{btb, direct, gsb, host, hyper_q};
 
 /// Which algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,12 +29,15 @@ pub enum Algorithm {
     Dynamic,
     /// Through host memory, reduced by processors of the host: for short vectors. Not in the text.
     Host,
+    /// From the root's own vector, which the others copy. Of a broadcast, where processes reach each other's vectors; other calls are
+    /// GSB's. Not in the text.
+    Direct,
 }
 
 impl Algorithm {
     /// Whether it has words that are in host memory only.
     pub(crate) fn has_states(self) -> bool {
-        matches!(self, Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host)
+        matches!(self, Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host | Algorithm::Direct)
     }
 }
 
@@ -220,6 +223,7 @@ impl Plan {
                 Algorithm::Gsb | Algorithm::Btb => 0,
                 Algorithm::Static { .. } | Algorithm::Dynamic => 1,
                 Algorithm::Host => 2,
+                Algorithm::Direct => 3,
             },
         ];
         // FNV-1a over words, folded.
@@ -237,6 +241,7 @@ impl Plan {
         match self.algorithm {
             Algorithm::Static { .. } | Algorithm::Dynamic if !has_mechanisms => Algorithm::Gsb,
             Algorithm::Btb if !has_tree => Algorithm::Gsb,
+            Algorithm::Direct if self.kind != Broadcast => Algorithm::Gsb,
             algorithm => algorithm,
         }
     }
@@ -293,6 +298,15 @@ impl Plan {
             }
             return;
         }
+        if self.used() == Algorithm::Direct && self.bytes > 0 {
+            cursor.epoch += 1;
+            let step = Step { plan: self, epoch: cursor.epoch, offset: 0, len: 0, changed: true, call };
+            cursor.last = None;
+            if direct::broadcast(station, &step).await {
+                station.drain().await;
+                return;
+            }
+        }
         // Who only meets has a chunk without bytes.
         let end = if self.kind == Collective::Barrier { 1 } else { self.bytes };
         for offset in (0..end).step_by(chunk) {
@@ -303,7 +317,8 @@ impl Plan {
             let len = chunk.min(self.bytes - offset);
             let step = Step { plan: self, epoch: cursor.epoch, offset, len, changed, call };
             match algorithm {
-                Algorithm::Gsb => gsb::chunk(station, &step).await,
+                // Of a direct broadcast that could not be.
+                Algorithm::Gsb | Algorithm::Direct => gsb::chunk(station, &step).await,
                 Algorithm::Btb => btb::chunk(station, &step).await,
                 Algorithm::Host => host::chunk(station, &step).await,
                 Algorithm::Dynamic => {
@@ -372,7 +387,11 @@ impl Step<'_> {
         if lacks!(self.plan, Ack) {
             return;
         }
-        let before = Stamp::new(self.epoch - 1, 0, 0);
+        self.all_have(station, Stamp::new(self.epoch - 1, 0, 0)).await;
+    }
+
+    /// Ends once all ranks have acknowledged a chunk.
+    pub(crate) async fn all_have<S: Station>(&self, station: &S, before: Stamp) {
         station
             .until(|station| {
                 match (0..station.ranks()).find(|rank| !before.is_reached_by(station.load(Word::Ack(*rank))))

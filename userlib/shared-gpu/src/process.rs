@@ -15,6 +15,7 @@ use ggas_kernels::{KernelMem, Launch, Processor, start};
 use crate::kernel::{self, REDUCE, Reduce, WORDS, Words};
 use crate::lanes::Lanes;
 use crate::memory::Shared;
+use crate::peers::{self, Name, Peers};
 use crate::plan::Fault;
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
 use crate::{Directory, Element, Op, SharedGpuError};
@@ -56,6 +57,9 @@ pub(crate) struct Process {
     pub(crate) directory: Directory,
     pub(crate) seen: Option<Seen>,
     pub(crate) partial: KernelMem,
+    pub(crate) peers: Peers,
+    /// Whether all ranks reach each other's vectors.
+    pub(crate) reaches: bool,
     pub(crate) timeout: Duration,
     /// How this rank waits.
     pub(crate) ladder: Ladder,
@@ -198,6 +202,24 @@ impl<'a> Call<'a> {
             Place::Partial => self.process.partial.address(),
             Place::Shared(at) => self.process.shared.address(at),
             Place::Staging(at) => self.process.shared.staging(at),
+            // Of the root itself.
+            Place::Root(at) => self.input + at as u64,
+        }
+    }
+
+    /// Copies from the vector that a root has offered.
+    fn copy_from_root(&self, to: u64, at: usize, bytes: usize) -> Result<(), SharedGpuError> {
+        let word = |n: usize| self.process.shared.word(Word::Offer(1 + n)).load(Ordering::Acquire);
+        let name: Name = std::array::from_fn(word);
+        match (&self.process.peers, &self.process.engine) {
+            (Peers::Gpu { gpu, opened }, Engine::Gpu { work, .. }) => {
+                let from = Peers::open(gpu, opened, &name)? + at as u64;
+                self.lanes.queued(Lane::Direct);
+                // SAFETY: the caller's vector was checked; the root's is as long, as its call is the same, and stays until all have read.
+                Ok(unsafe { work.copy(to, from, bytes) }?)
+            }
+            // SAFETY: as above.
+            _ => unsafe { peers::read(&name, at, to as *mut u8, bytes) },
         }
     }
 }
@@ -311,6 +333,9 @@ impl Station for Call<'_> {
     }
 
     async fn copy(&self, to: Place, from: Place, bytes: usize) {
+        if let Place::Root(at) = from {
+            return self.note(self.copy_from_root(self.address(to), at, bytes));
+        }
         let lane = Lane::of(to, from);
         let (to, from) = (self.address(to), self.address(from));
         match &self.process.engine {
@@ -323,6 +348,15 @@ impl Station for Call<'_> {
                 self.note(unsafe { stream.copy(to, from, bytes) }.map_err(Into::into));
             }
         }
+    }
+
+    async fn offer(&self) -> bool {
+        // Memory without a name, as that of windows, goes through the buffer.
+        let name = self.process.reaches.then(|| self.process.peers.name(self.input).ok()).flatten();
+        for (at, word) in name.iter().flatten().enumerate() {
+            self.process.shared.word(Word::Offer(1 + at)).store(*word, Ordering::Release);
+        }
+        name.is_some()
     }
 
     async fn mark(&self, word: Word, value: u64) {

@@ -78,6 +78,7 @@ mod tests {
             Algorithm::Btb => "btb",
             Algorithm::Dynamic => "dynamic",
             Algorithm::Host => "host",
+            Algorithm::Direct => "direct",
             Algorithm::Static { staged: 0 } => "static-direct",
             Algorithm::Static { staged } if staged == ranks - 1 => "static-staged",
             Algorithm::Static { .. } => "static-half",

@@ -14,6 +14,7 @@ use crate::circle::{Circle, World};
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::learning::Learning;
 use crate::memory::Shared;
+use crate::peers::{self, Peers};
 use crate::plan::{Cursor, Plan};
 use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
 use crate::rules::{self, Sharing};
@@ -123,6 +124,8 @@ impl SharedGpu {
                     .then(|| seen(processor, circle.ranks()))
                     .transpose()?,
                 partial: processor.alloc(layout.partial())?,
+                peers: Peers::of(processor),
+                reaches: false,
                 shared,
                 directory: config.directory,
                 timeout: config.timeout,
@@ -150,7 +153,20 @@ impl SharedGpu {
                 _losses: losses,
             })
         });
-        circle.agree(made.transpose())
+        let mut made = circle.agree(made.transpose())?;
+        let mine = made.as_ref().filter(|made| made.may_be_direct());
+        let reaches = peers::reach(circle, mine.map(|made| (&made.process.peers, &made.process.partial)))?;
+        made.iter_mut().for_each(|made| made.process.reaches = reaches);
+        Ok(made)
+    }
+
+    /// Whether its configuration has broadcasts from the root's own vector.
+    fn may_be_direct(&self) -> bool {
+        let by_size = self.choices.iter().flat_map(|choices| &choices.by_size);
+        self.algorithm
+            .into_iter()
+            .chain(by_size.map(|choice| choice.algorithm))
+            .any(|one| one == Algorithm::Direct)
     }
 
     /// This rank.
@@ -181,13 +197,18 @@ impl SharedGpu {
         if collective == Collective::Barrier {
             return if is_on_host { Algorithm::Host } else { Algorithm::Gsb };
         }
+        // Where processes do not reach each other's vectors.
+        let possible = |algorithm| match algorithm {
+            Algorithm::Direct if !self.process.reaches => Algorithm::Gsb,
+            algorithm => algorithm,
+        };
         if let Some(algorithm) = self.algorithm {
-            return algorithm;
+            return possible(algorithm);
         }
         let measured = self.choices.iter().find(|choices| choices.collective == collective);
         let measured = measured.and_then(|choices| choices.algorithm(bytes));
         let built_in = || rules::built_in(self.sharing, collective, self.ranks(), root == 0, bytes);
-        let algorithm = measured.unwrap_or_else(built_in);
+        let algorithm = measured.map_or_else(built_in, possible);
         if is_on_host || !algorithm.has_states() { algorithm } else { Algorithm::Gsb }
     }
 

@@ -17,6 +17,8 @@ pub enum Word {
     Arrived,
     /// Counts the shares that were reduced there.
     Reduced,
+    /// Whether a root has offered its vector, and words of where that is.
+    Offer(usize),
     /// A rank has begun its copy.
     Flag(usize),
     /// The copies of a rank before this mark are complete: written behind them, by whoever copies (the text's IPC event).
@@ -33,13 +35,15 @@ pub enum Word {
     Waits(usize),
 }
 
-/// Words of a line of memory: each rank has one, and what is common another.
+/// Words of a line of memory: each rank has one, and what is common others.
 const LINE: usize = 8;
+/// Lines of what is common: words of their own, and an offer.
+const COMMON: usize = 3;
 
 impl Word {
     /// Words of a directory.
     pub const fn count(ranks: usize) -> usize {
-        LINE * (ranks + 1)
+        LINE * (ranks + COMMON)
     }
 
     /// Which of them this is.
@@ -49,13 +53,14 @@ impl Word {
             Word::Fault => 1,
             Word::Arrived => 2,
             Word::Reduced => 3,
-            Word::Flag(rank) => LINE * (rank + 1),
-            Word::Event(rank) => LINE * (rank + 1) + 1,
-            Word::Ack(rank) => LINE * (rank + 1) + 2,
-            Word::Ready(rank) => LINE * (rank + 1) + 3,
-            Word::Serve(rank) => LINE * (rank + 1) + 4,
-            Word::Status(rank) => LINE * (rank + 1) + 5,
-            Word::Waits(rank) => LINE * (rank + 1) + 6,
+            Word::Offer(at) => LINE + at % (2 * LINE),
+            Word::Flag(rank) => LINE * (rank + COMMON),
+            Word::Event(rank) => LINE * (rank + COMMON) + 1,
+            Word::Ack(rank) => LINE * (rank + COMMON) + 2,
+            Word::Ready(rank) => LINE * (rank + COMMON) + 3,
+            Word::Serve(rank) => LINE * (rank + COMMON) + 4,
+            Word::Status(rank) => LINE * (rank + COMMON) + 5,
+            Word::Waits(rank) => LINE * (rank + COMMON) + 6,
         }
     }
 }
@@ -73,6 +78,8 @@ pub enum Place {
     Shared(usize),
     /// The shared buffer on the host, for copies that are staged through it.
     Staging(usize),
+    /// The vector that the root of a broadcast has [offered](Station::offer).
+    Root(usize),
 }
 
 /// What a rank waits for, and for whom.
@@ -125,6 +132,8 @@ pub trait Station {
     fn store(&self, word: Word, value: u64) -> impl Future<Output = ()>;
     /// Queues a copy.
     fn copy(&self, to: Place, from: Place, bytes: usize) -> impl Future<Output = ()>;
+    /// Has the others read this rank's own vector as [`Place::Root`]; whether they can.
+    fn offer(&self) -> impl Future<Output = bool>;
     /// Queues a write of a word.
     fn mark(&self, word: Word, value: u64) -> impl Future<Output = ()>;
     /// Queues `to[i] = first[i] op slot 0's [i] op slot 1's [i] ...`, of so many bytes.

@@ -25,7 +25,9 @@ impl Costs for Script {
     fn of(&self, rank: usize, work: &Work) -> Cost {
         let more = match work {
             Work::Copy { to: Place::Shared(_) | Place::Staging(_), .. } => of(&self.slow, rank),
-            Work::Copy { from: Place::Shared(_) | Place::Staging(_), .. } => of(&self.slow_reads, rank),
+            Work::Copy { from: Place::Shared(_) | Place::Staging(_) | Place::Root(_), .. } => {
+                of(&self.slow_reads, rank)
+            }
             Work::Copy { .. } => 0,
             Work::Reduce { .. } => self.slow_sums,
         };
@@ -155,6 +157,7 @@ impl<S: crate::Station> Behind<'_, S> {
         match place {
             Place::Input(at) => Place::Input(at + self.offset),
             Place::Output(at) => Place::Output(at + self.offset),
+            Place::Root(at) => Place::Root(at + self.offset),
             other => other,
         }
     }
@@ -175,6 +178,9 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     }
     async fn copy(&self, to: Place, from: Place, bytes: usize) {
         self.rank.copy(self.at(to), self.at(from), bytes).await;
+    }
+    async fn offer(&self) -> bool {
+        self.rank.offer().await
     }
     async fn mark(&self, word: crate::Word, value: u64) {
         self.rank.mark(word, value).await;
@@ -202,8 +208,14 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     }
 }
 
-const ALL: [Algorithm; 5] =
-    [Algorithm::Gsb, Algorithm::Dynamic, Algorithm::Host, Algorithm::Btb, Algorithm::Static { staged: 2 }];
+const ALL: [Algorithm; 6] = [
+    Algorithm::Gsb,
+    Algorithm::Dynamic,
+    Algorithm::Host,
+    Algorithm::Btb,
+    Algorithm::Direct,
+    Algorithm::Static { staged: 2 },
+];
 const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
 const COLLECTIVES: [Collective; 3] = [Collective::Reduce, Collective::Broadcast, Collective::Allreduce];
 
@@ -290,6 +302,38 @@ fn vectors_from_each_to_each_need_a_word_each_in_the_buffer() {
     assert!(error.contains("at least 526336"), "{error}");
     assert!(of(526_336).check().is_ok());
     assert!(Plan { algorithm: Algorithm::Host, ..of(526_336) }.check().is_ok());
+}
+
+/// A broadcast's copies: of the root into the buffer, and of the others.
+#[test]
+fn a_direct_broadcast_has_no_copy_to_the_buffer() {
+    let copies = |algorithm| {
+        let model = Model::new(5, Script::default());
+        let call = plan(algorithm, Collective::Broadcast, 5, 8000, 3);
+        let call = &call;
+        let ends = model.run(|rank| async move { call.run(rank, &mut Cursor::default()).await });
+        ends.expect("it ends");
+        let bytes = |is: fn(Place) -> bool| {
+            let of = |span: crate::model::Span| match span.work {
+                Work::Copy { to, bytes, .. } if is(to) => bytes,
+                _ => 0,
+            };
+            model.spans().into_iter().map(of).sum::<usize>()
+        };
+        (bytes(|to| matches!(to, Place::Shared(_))), bytes(|to| matches!(to, Place::Output(_))))
+    };
+    assert_eq!(copies(Algorithm::Gsb), (8000, 4 * 8000));
+    assert_eq!(copies(Algorithm::Direct), (0, 4 * 8000));
+}
+
+#[test]
+fn a_root_returns_when_all_have_read_its_vector() {
+    let script = Script { slow_reads: vec![(1, 7000)], ..Script::default() };
+    let model = Model::new(3, script);
+    let call = plan(Algorithm::Direct, Collective::Broadcast, 3, 512, 0);
+    let call = &call;
+    let ends = model.run(|rank| async move { call.run(rank, &mut Cursor::default()).await });
+    assert!(ends.expect("it ends")[0] > 7000);
 }
 
 fn with(defect: Defect, mut plan: Plan) -> Plan {

@@ -103,6 +103,56 @@ fn gathered_on_the_host(job: &Job) {
     }
 }
 
+/// From vectors that come and go, so that none is taken for one that was there before.
+fn direct_broadcasts(job: &Job) {
+    let processor = processor();
+    let mut shared = SharedGpu::new(job, &processor, &config(Algorithm::Direct)).expect("set up");
+    // Nothing but a system that keeps processes apart leads to GSB.
+    let is_direct = shared.choice(Collective::Broadcast, 1 << 20) == Algorithm::Direct;
+    if !is_direct {
+        eprintln!("processes do not reach each other's memory here");
+    }
+    let mut random = fastrand::Rng::with_seed(5);
+    for round in 0..40_usize {
+        let (root, count) = (round % shared.ranks(), random.usize(1..400_000));
+        let vector = processor.alloc(4 * count).expect("memory");
+        if shared.rank() == root {
+            vector.write(0, &vec![round as u8 + 1; 4 * count]).expect("in range");
+        }
+        shared.broadcast(root, Vector::at(&vector, 0), count, Element::Float).expect("a broadcast");
+        let mut got = vec![0; 4 * count];
+        vector.read(0, &mut got).expect("in range");
+        assert!(got == vec![round as u8 + 1; 4 * count], "round {round}: {count} from {root}");
+        // The vector is the caller's again.
+        vector.write(0, &vec![0xee; 4 * count]).expect("in range");
+    }
+    job.barrier(SOON).expect("all are done");
+}
+
+#[test]
+fn vectors_are_read_where_the_root_has_them() {
+    in_job("vectors_are_read_where_the_root_has_them", (5, 1), direct_broadcasts);
+}
+
+#[test]
+fn a_death_ends_a_broadcast_from_the_roots_vector() {
+    in_job_with_death("a_death_ends_a_broadcast_from_the_roots_vector", 3, 1, |job| {
+        let processor = processor();
+        let config = Config { timeout: LONG, ..config(Algorithm::Direct) };
+        let mut shared = SharedGpu::new(job, &processor, &config).expect("set up");
+        let vector = processor.alloc(4000).expect("memory");
+        shared.broadcast(0, Vector::at(&vector, 0), 1000, Element::Float).expect("all are there");
+        if Some(job.rank()) == victim() {
+            die();
+        }
+        // The root waits for all that read from it.
+        let error = shared.broadcast(0, Vector::at(&vector, 0), 1000, Element::Float);
+        if job.rank() == 0 {
+            assert!(matches!(error, Err(SharedGpuError::PeerLost { rank: 1 })), "{error:?}");
+        }
+    });
+}
+
 #[test]
 fn one_process_gathers() {
     in_job("one_process_gathers", (1, 1), gathered_on_the_host);
@@ -120,7 +170,9 @@ fn nine_processes_gather() {
 
 fn on_the_host(job: &Job) {
     let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
-    for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host].into_iter().chain(chosen) {
+    for algorithm in
+        [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host, Algorithm::Direct].into_iter().chain(chosen)
+    {
         // With 24 ranks a chunk is 43,520 bytes (GSB): 100,000 floats are ten.
         all_calls(job, algorithm, Directory::Host, 100_000);
     }

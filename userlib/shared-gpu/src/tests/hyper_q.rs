@@ -230,6 +230,9 @@ impl Station for Changing {
     }
     async fn store(&self, _: Word, _: u64) {}
     async fn copy(&self, _: Place, _: Place, _: usize) {}
+    async fn offer(&self) -> bool {
+        false
+    }
     async fn mark(&self, _: Word, _: u64) {}
     async fn reduce(&self, _: Place, _: Place, _: Slots, _: usize) {}
     async fn exchange(&self, _: Word, _: u64, _: u64) -> bool {
