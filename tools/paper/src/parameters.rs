@@ -44,6 +44,11 @@ impl Numbers {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }
 
+    /// Whether there is one.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// An entry in nanoseconds.
     pub(crate) fn ns(&self, name: &str) -> Ps {
         Ps::ns(self.get(name))

@@ -1,7 +1,7 @@
 //! Processes that share a GPU, with the costs of a parameter file, and the text's baseline on them.
 
 use ggas_plot::Picture;
-use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Stuck, Work};
+use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Span, Stuck, Work};
 use ggas_shared_gpu::{Algorithm, Collective, Lane, Layout, Place, Station, Waiting, Word, collective_on};
 
 use crate::parameters::{Numbers, of_text};
@@ -9,6 +9,7 @@ use crate::{Checked, Figure, PaperError, Report, Settings, Verdict};
 
 const K20: &str = include_str!("k20.toml");
 const K80: &str = include_str!("k80.toml");
+const ODIN: &str = include_str!("odin.toml");
 /// The text's shared buffer (3.2.1).
 const BUFFER: usize = 256 << 20;
 
@@ -22,6 +23,8 @@ pub(super) struct Machine {
     per_gpu: usize,
     /// Ranks have a GPU each, and their inboxes, of so many bytes, lie on them; 0: all copies go to or from one GPU.
     between: Option<usize>,
+    /// Work of several processes is on the GPU at once.
+    has_mps: bool,
 }
 
 /// How an allreduce is made.
@@ -41,8 +44,13 @@ impl Machine {
         Machine::of("k80", K80)
     }
 
+    /// With MPS and without.
+    pub(super) fn odin(has_mps: bool) -> Machine {
+        Machine { has_mps, ..Machine::of("odin", ODIN) }
+    }
+
     fn of(name: &'static str, text: &'static str) -> Machine {
-        Machine { name, text, numbers: Numbers::of(text), per_gpu: usize::MAX, between: None }
+        Machine { name, text, numbers: Numbers::of(text), per_gpu: usize::MAX, between: None, has_mps: false }
     }
 
     /// A report of a figure on this machine, without rows.
@@ -83,8 +91,63 @@ impl Machine {
     pub(super) fn us_of(&self, way: Way, ranks: usize, bytes: usize) -> Option<f64> {
         match way {
             Way::Ours(algorithm) => self.part(Collective::Allreduce, algorithm, ranks, bytes),
-            Way::Mpi => us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes))),
+            Way::Mpi => {
+                let middle = self.on_the_host(ranks, bytes);
+                us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes, bytes, middle)))
+            }
         }
+    }
+
+    /// The same of an allgather; flat: each rank copies all others' vectors through memory that they share.
+    pub(super) fn us_of_gather(&self, way: Way, ranks: usize, bytes: usize) -> Option<f64> {
+        match way {
+            Way::Ours(algorithm) => self.part(Collective::Allgather, algorithm, ranks, bytes),
+            Way::Mpi => {
+                let touched = bytes as f64 * 4.0 * ((ranks - 1) * ranks) as f64;
+                let steps = ranks.next_power_of_two().trailing_zeros();
+                let middle = u64::from(steps) * self.us("message_us")
+                    + (touched / self.number("host_gbytes_per_s")) as Nanos;
+                us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes, ranks * bytes, middle)))
+            }
+        }
+    }
+
+    /// An allreduce of as many vectors among nodes, one for each: reduce-scatter and allgather over the network.
+    pub(super) fn us_between_nodes(&self, nodes: usize, bytes: usize) -> f64 {
+        let steps = 2 * nodes.next_power_of_two().trailing_zeros();
+        let moved = 2.0 * bytes as f64 * (nodes - 1) as f64 / nodes as f64;
+        f64::from(steps) * self.number("network_us") + moved / self.number("network_gbytes_per_s") / 1e3
+    }
+
+    /// What a collective's copies were: served in this order.
+    pub(super) fn spans_of(&self, algorithm: Algorithm, ranks: usize, bytes: usize) -> Vec<Span> {
+        let model = Model::new(ranks, self.clone());
+        let Some(layout) = Layout::new(ranks, BUFFER) else { return Vec::new() };
+        let done = model.run(|rank| collective_on(rank, Collective::Allreduce, algorithm, layout, bytes));
+        done.map(|_| model.spans()).unwrap_or_default()
+    }
+
+    /// Pairs that send at once, the first `direct` of them directly and the others through the host: from the first sending to the
+    /// last having it.
+    pub(super) fn us_of_pairs(&self, pairs: usize, direct: usize, bytes: usize) -> Option<f64> {
+        us(Model::new(2 * pairs, self.clone()).run(|rank| async move {
+            let me = Station::rank(rank);
+            let (pair, sends) = (me / 2, me.is_multiple_of(2));
+            let (shared, staging) = (Place::Shared(pair * bytes), Place::Staging(pair * bytes));
+            if sends {
+                let to = if pair < direct { shared } else { staging };
+                rank.copy(to, Place::Input(0), bytes).await;
+                rank.drain().await;
+                rank.store(Word::Flag(me), 1).await;
+                return;
+            }
+            let waiting = Waiting { what: "its message", rank: me - 1 };
+            rank.until(|rank| if rank.load(Word::Flag(me - 1)) == 1 { Ok(()) } else { Err(waiting) }).await;
+            if pair >= direct {
+                rank.copy(Place::Output(0), staging, bytes).await;
+                rank.drain().await;
+            }
+        }))
     }
 
     /// The flat one of ranks that are spread over GPUs.
@@ -112,7 +175,8 @@ impl Machine {
         us(Model::new(ranks, self.clone()).run(act))
     }
 
-    async fn flat(&self, rank: &Rank<Machine>, bytes: usize) {
+    /// To the host, what the host does meanwhile, and a result from there.
+    async fn flat(&self, rank: &Rank<Machine>, bytes: usize, result: usize, middle: Nanos) {
         let (me, ranks) = (Station::rank(rank), Station::ranks(rank));
         rank.copy(Place::Staging(0), Place::Input(0), bytes).await;
         rank.drain().await;
@@ -122,8 +186,8 @@ impl Machine {
             None => Ok(()),
         };
         rank.until(all).await;
-        rank.pass(self.on_the_host(ranks, bytes)).await;
-        rank.copy(Place::Output(0), Place::Staging(0), bytes).await;
+        rank.pass(middle).await;
+        rank.copy(Place::Output(0), Place::Staging(0), result).await;
         rank.drain().await;
     }
 
@@ -184,8 +248,16 @@ impl Costs for Machine {
                 (self.us("kernel_us"), self.moving((slots + 2) * bytes / 2, "gpu_gbytes_per_s"), unit(0, gpu))
             }
         };
-        // Half of a start keeps the caller, half of it the unit.
-        Cost { issue: start / 2, time: start / 2 + time, unit: Some(unit) }
+        if self.has_mps {
+            // Starts overlap, but for the events behind direct copies.
+            let is_direct =
+                matches!(work, Work::Copy { to, from, .. } if Lane::of(*to, *from) == Lane::Direct);
+            let event = if is_direct { self.us("event_us") } else { 0 };
+            return Cost { issue: start - event, time: event + time, unit: Some(unit) };
+        }
+        // Half of a start keeps the caller, half of it the unit, which has gone from another process to this one before.
+        let switch = if self.numbers.has("switch_us") { self.us("switch_us") } else { 0 };
+        Cost { issue: start / 2, time: start / 2 + switch + time, unit: Some(unit) }
     }
 
     fn word(&self) -> Nanos {

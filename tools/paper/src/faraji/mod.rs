@@ -1,7 +1,9 @@
 //! I. Faraji, Improving Communication Performance in GPU-Accelerated HPC Clusters, 2018.
 
 mod allreduce;
+mod cluster;
 mod gpus;
+mod hyper_q;
 mod machine;
 mod mapping;
 
@@ -25,8 +27,33 @@ pub(crate) const FIGURES: &[Figure] = &[
         run: gpus::run,
     },
     Figure {
+        number: "5.1-5.2",
+        about: "four pairs that send at once on one GPU, through the host and directly: with and without MPS",
+        run: hyper_q::pairs,
+    },
+    Figure {
+        number: "5.5",
+        about: "allgather of 4, 8 and 16 processes on one GPU: static, dynamic, and flat through the host, with and without MPS",
+        run: hyper_q::gather,
+    },
+    Figure {
+        number: "5.6-5.7",
+        about: "allreduce of 4, 8 and 16 processes on one GPU: the same, and the copies that the dynamic algorithm takes",
+        run: hyper_q::reduce,
+    },
+    Figure {
+        number: "5.10",
+        about: "allreduce of 64 processes on four nodes with a GPU each, with MPS: static against all others",
+        run: hyper_q::nodes,
+    },
+    Figure {
         number: "6.4-6.8",
         about: "stencils and all-to-all of 16 ranks on a tree of 16 GPUs: mapped, by default and at random",
         run: mapping::run,
+    },
+    Figure {
+        number: "6.14",
+        about: "stencils and all-to-all of the cores and GPUs of 64 ranks on four nodes: mapped in three phases, and by default",
+        run: cluster::run,
     },
 ];
