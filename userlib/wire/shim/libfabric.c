@@ -17,7 +17,8 @@
 #define SENDS 256
 #define OPERATIONS 1024
 
-enum use { RECEIVE, SEND, OPERATION };
+/* LED: an operation that has a buffer of a send for what is in front of it. */
+enum use { RECEIVE, SEND, OPERATION, LED };
 
 /* Whom a completion is for. libfabric keeps notes in the context until then. */
 struct op {
@@ -386,6 +387,40 @@ static int endpoint_write(struct ggas_endpoint *e, uint64_t peer, const struct g
 	return result(r);
 }
 
+static int endpoint_write_behind(struct ggas_endpoint *e, uint64_t peer, const void *head, size_t head_len,
+				 const struct ggas_span *span, uint32_t immediate, uint64_t token)
+{
+	const struct memory *memory = (void *)(uintptr_t)span->region;
+	const struct key *key = (void *)(uintptr_t)span->remote;
+	struct op *op = pop(&e->free_sends);
+	ssize_t r;
+
+	if (!op)
+		return GGAS_AGAIN;
+	memcpy(op->buffer, head, head_len);
+	op->use = LED;
+	op->token = token;
+	const struct iovec parts[] = { { op->buffer, head_len }, { span->local, span->len } };
+	void *descriptions[] = { description(e->buffers_mr), description(memory->mr) };
+	const struct fi_rma_iov to = { key->base + span->offset, head_len + span->len, key->key };
+	const struct fi_msg_rma message = {
+		.msg_iov = parts,
+		.desc = descriptions,
+		.iov_count = 2,
+		.addr = peer,
+		.rma_iov = &to,
+		.rma_iov_count = 1,
+		.context = op,
+		.data = immediate,
+	};
+	r = fi_writemsg(e->ep, &message, FI_REMOTE_CQ_DATA | FI_COMPLETION);
+	if (r) {
+		op->use = SEND;
+		push(&e->free_sends, op);
+	}
+	return result(r);
+}
+
 static int endpoint_read(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span, uint64_t token)
 {
 	const struct memory *memory = (void *)(uintptr_t)span->region;
@@ -409,9 +444,10 @@ static bool ended(struct ggas_endpoint *e, struct op *op, int error, struct ggas
 	memset(event, 0, sizeof(*event));
 	event->token = op->token;
 	event->error = error;
-	if (op->use == OPERATION) {
+	if (op->use == OPERATION || op->use == LED) {
 		event->kind = error ? GGAS_FAILED : GGAS_DONE;
-		push(&e->free_operations, op);
+		push(op->use == LED ? &e->free_sends : &e->free_operations, op);
+		op->use = op->use == LED ? SEND : OPERATION;
 		return true;
 	}
 	event->kind = GGAS_UNSENT;
@@ -503,6 +539,7 @@ const struct ggas_wire ggas_libfabric = {
 	.forget = forget,
 	.send = endpoint_send,
 	.write = endpoint_write,
+	.write_behind = endpoint_write_behind,
 	.read = endpoint_read,
 	.poll = endpoint_poll,
 	.descriptor = descriptor,

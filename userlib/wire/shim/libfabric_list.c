@@ -91,6 +91,9 @@ static void describe(struct ggas_offer *offer)
 	offer->can = GGAS_CAN_MESSAGES | GGAS_CAN_MEMORY;
 	if (info->domain_attr->cq_data_size >= sizeof(uint32_t))
 		offer->can |= GGAS_CAN_NOTIFY;
+	if (offer->can & GGAS_CAN_NOTIFY && !(~info->tx_attr->msg_order & (FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)) &&
+	    info->tx_attr->iov_limit > 1)
+		offer->can |= GGAS_CAN_ORDER;
 	if (can_sleep(info))
 		offer->can |= GGAS_CAN_SLEEP;
 	gpu = look(offer->name, NULL, FI_MSG | FI_RMA | FI_HMEM);

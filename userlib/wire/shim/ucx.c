@@ -227,6 +227,7 @@ const struct ggas_wire ggas_ucx = {
 	.forget = ggas_ucx_forget,
 	.send = endpoint_send,
 	.write = ggas_ucx_write,
+	.write_behind = NULL, /* its writes end by an answer, and messages overtake them */
 	.read = ggas_ucx_read,
 	.poll = endpoint_poll,
 	.descriptor = descriptor,

@@ -20,6 +20,8 @@
 #define GGAS_ADDRESS_MAX 4096
 #define GGAS_KEY_MAX 256
 #define GGAS_NAME_MAX 64
+/* What may be in front of a write. */
+#define GGAS_HEAD_MAX 256
 /* Events that one poll() gives at most. */
 #define GGAS_EVENTS_MAX 32
 
@@ -29,6 +31,7 @@
 #define GGAS_CAN_NOTIFY 4u   /* a write that tells its target of itself, behind its data */
 #define GGAS_CAN_SLEEP 8u    /* a descriptor that is readable when there is something to poll */
 #define GGAS_CAN_GPU 16u     /* reads and writes of GPU memory */
+#define GGAS_CAN_ORDER 32u   /* writes that tell of themselves and messages come in the order in which they went */
 
 /* What peers that have the key may do with memory: read and write; nothing, since it is only for our own end; read. */
 #define GGAS_ACCESS_ALL 0u
@@ -99,6 +102,9 @@ struct ggas_wire {
 	/* immediate: NULL, or what the peer is told behind the data. */
 	int (*write)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span,
 		     const uint32_t *immediate, uint64_t token);
+	/* As write(), with head_len bytes, at most GGAS_HEAD_MAX, in front of the span's, which are copied; NULL where there is no such call. */
+	int (*write_behind)(struct ggas_endpoint *endpoint, uint64_t peer, const void *head, size_t head_len,
+			    const struct ggas_span *span, uint32_t immediate, uint64_t token);
 	int (*read)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span, uint64_t token);
 	/* Moves things on. The number of events, or a negative error. */
 	int (*poll)(struct ggas_endpoint *endpoint, struct ggas_event events[GGAS_EVENTS_MAX]);
@@ -110,7 +116,7 @@ struct ggas_wire {
 /* src/table.rs asserts the same. */
 _Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 40, "a structure has changed");
 _Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
-_Static_assert(sizeof(struct ggas_wire) == 19 * sizeof(void *), "the table has changed");
+_Static_assert(sizeof(struct ggas_wire) == 20 * sizeof(void *), "the table has changed");
 
 extern const struct ggas_wire ggas_libfabric, ggas_ucx;
 

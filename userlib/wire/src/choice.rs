@@ -200,6 +200,7 @@ mod tests {
             write_max: 1 << 30,
             fit: *fit,
             notifies: true,
+            keeps_order: true,
             sleeps: true,
             gpu_memory: false,
         };

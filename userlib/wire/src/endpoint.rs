@@ -16,6 +16,8 @@ use crate::table::{self, ADDRESS_MAX, AGAIN, EVENTS_MAX, KEY_MAX, RawEndpoint, R
 
 /// Most bytes of a message.
 pub const MESSAGE_MAX: usize = table::MESSAGE_MAX;
+/// Most bytes that may be in front of a [write](Endpoint::write_behind).
+pub const HEAD_MAX: usize = table::HEAD_MAX;
 
 /// Another endpoint that this one knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -324,6 +326,52 @@ impl Endpoint {
             let taken = self.transfer(&transfer, token, true, |table, endpoint, peer, span, number| {
                 // SAFETY: `transfer` checked both ends.
                 unsafe { (table.read)(endpoint, peer, span, number) }
+            });
+            if !matches!(taken, Ok(Taken::Yes)) {
+                self.unregister(local)?;
+            }
+            taken
+        });
+        // The library has what it needs of it.
+        self.forget(remote)?;
+        taken
+    }
+
+    /// Writes `head`, which is copied, and `len` bytes behind it, which need not be registered, into a region of a peer from `offset`
+    /// on, which needs not be [known](Self::import). The peer gets [`Event::Written`] behind the data, and in order with messages; only
+    /// where the offer [says so](Offer::keeps_order). [`Event::Done`] or [`Event::Failed`] with `token` says here that it is over.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`]: a head of more than [`HEAD_MAX`] bytes. [`WireError::Unfit`]: the provider keeps no order.
+    ///
+    /// # Safety
+    /// The memory is there until the end of the transfer is told, or the endpoint is dropped. Others may change it meanwhile.
+    pub unsafe fn write_behind(
+        &mut self,
+        peer: Peer,
+        key: &Key,
+        offset: u64,
+        (head, from, len): (&[u8], *const u8, usize),
+        immediate: u32,
+        token: u64,
+    ) -> Result<Taken, WireError> {
+        let Some(call) = self.table.write_behind.filter(|_| self.offer.keeps_order) else {
+            return Err(WireError::Unfit { library: self.library, provider: self.offer.provider.clone() });
+        };
+        if head.len() > HEAD_MAX {
+            return Err(WireError::TooLong { len: head.len(), most: HEAD_MAX });
+        }
+        within("peer's", offset, (head.len() + len) as u64, key.region_len())?;
+        let remote = self.import(peer, key)?;
+        // SAFETY: by this function's contract; nobody writes there.
+        let local = unsafe { self.register_for(from.cast_mut(), len, table::ACCESS_LOCAL) };
+        let taken = local.and_then(|local| {
+            let transfer =
+                Transfer { local, local_offset: 0, remote, remote_offset: offset, len: len as u64 };
+            let taken = self.transfer(&transfer, token, true, |_, endpoint, peer, span, number| {
+                let (head, head_len) = (head.as_ptr().cast(), head.len());
+                // SAFETY: `transfer` checked both ends, and `within` what is in front.
+                unsafe { call(endpoint, peer, head, head_len, span, immediate, number) }
             });
             if !matches!(taken, Ok(Taken::Yes)) {
                 self.unregister(local)?;

@@ -32,7 +32,7 @@ mod slots;
 mod table;
 
 pub use choice::{Choice, Reason, choose, choose_of};
-pub use endpoint::{Endpoint, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer};
+pub use endpoint::{Endpoint, HEAD_MAX, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer};
 pub use error::WireError;
 pub use event::Event;
 pub use key::Key;

@@ -23,6 +23,8 @@ pub struct Offer {
     pub fit: bool,
     /// Writes that tell their target of themselves, behind their data.
     pub notifies: bool,
+    /// Such writes and messages come in the order in which they went.
+    pub keeps_order: bool,
     /// There is a [descriptor](crate::Endpoint::descriptor) to sleep on.
     pub sleeps: bool,
     /// Reads and writes of GPU memory.
@@ -38,6 +40,7 @@ impl Offer {
             write_max: raw.write_max,
             fit: can(table::CAN_MESSAGES) && can(table::CAN_MEMORY),
             notifies: can(table::CAN_NOTIFY),
+            keeps_order: can(table::CAN_ORDER),
             sleeps: can(table::CAN_SLEEP),
             gpu_memory: can(table::CAN_GPU),
         }
@@ -50,8 +53,12 @@ impl fmt::Display for Offer {
             return f.write_str("no: no reliable messages together with access to memory");
         }
         write!(f, "yes, on {}: messages, memory", self.device)?;
+        let notifies = match self.keeps_order {
+            true => "notified writes in order with messages",
+            false => "notified writes",
+        };
         for (can, what) in
-            [(self.notifies, "notified writes"), (self.sleeps, "sleep"), (self.gpu_memory, "GPU memory")]
+            [(self.notifies, notifies), (self.sleeps, "sleep"), (self.gpu_memory, "GPU memory")]
         {
             if can {
                 write!(f, ", {what}")?;

@@ -8,6 +8,7 @@ pub const ADDRESS_MAX: usize = 4096;
 pub const KEY_MAX: usize = 256;
 pub const NAME_MAX: usize = 64;
 pub const EVENTS_MAX: usize = 32;
+pub const HEAD_MAX: usize = 256;
 
 pub const ACCESS_ALL: u32 = 0;
 pub const ACCESS_LOCAL: u32 = 1;
@@ -18,6 +19,7 @@ pub const CAN_MEMORY: u32 = 2;
 pub const CAN_NOTIFY: u32 = 4;
 pub const CAN_SLEEP: u32 = 8;
 pub const CAN_GPU: u32 = 16;
+pub const CAN_ORDER: u32 = 32;
 
 pub const MESSAGE: u32 = 1;
 pub const WRITTEN: u32 = 2;
@@ -63,7 +65,7 @@ pub struct RawSpan {
 // The shim asserts the same.
 const _: () =
     assert!(size_of::<RawOffer>() == 144 && size_of::<RawEvent>() == 40 && size_of::<RawSpan>() == 40);
-const _: () = assert!(size_of::<Table>() == 19 * size_of::<usize>());
+const _: () = assert!(size_of::<Table>() == 20 * size_of::<usize>());
 
 /// `struct ggas_endpoint`.
 #[repr(C)]
@@ -111,6 +113,17 @@ pub struct Table {
         immediate: *const u32,
         token: u64,
     ) -> c_int,
+    pub write_behind: Option<
+        unsafe extern "C" fn(
+            Endpoint,
+            peer: u64,
+            head: *const c_void,
+            head_len: usize,
+            span: *const RawSpan,
+            immediate: u32,
+            token: u64,
+        ) -> c_int,
+    >,
     pub read: unsafe extern "C" fn(Endpoint, peer: u64, span: *const RawSpan, token: u64) -> c_int,
     pub poll: unsafe extern "C" fn(Endpoint, events: *mut RawEvent) -> c_int,
     pub descriptor: unsafe extern "C" fn(Endpoint) -> c_int,

@@ -156,7 +156,69 @@ fn closed_endpoints_write_nothing(choice: &Choice) {
     assert!(bytes(target).iter().all(|byte| *byte == 0), "written behind its end");
 }
 
+/// Messages and writes with something in front of them, by turns: each comes once, whole, and behind the one before it. Where a
+/// library does not keep this order, it says so.
+fn writes_keep_their_place_among_messages(choice: &Choice) {
+    const COUNT: usize = 2_000;
+    const PLACE: usize = 5_000;
+    let len = |number: usize| 1 + number * 37 % (PLACE - 8);
+    let mut two = Two::new(choice);
+    // SAFETY: it stays for ever, and nobody has a reference but to atomics.
+    let region = unsafe { two.giver.register(two.memory.as_ptr().cast_mut().cast(), LEN) }.unwrap();
+    let key = two.giver.key(region).unwrap().clone();
+    let (mut sent, mut came, mut over) = (0, 0, 0);
+    let target = two.target;
+    (0..LEN).for_each(|at| target[at].store(pattern(at), Relaxed));
+    two.until("all of them", |two| {
+        // A place is written again once what was there has been seen.
+        if sent < COUNT && sent < came + LEN / PLACE {
+            let head = (sent as u64).to_le_bytes();
+            let taken = match sent % 3 {
+                0 => two.reader.send(two.peer, &head),
+                _ => {
+                    let (at, from) = ((sent % (LEN / PLACE) * PLACE) as u64, target[sent..].as_ptr().cast());
+                    let bytes = (&head[..], from, len(sent));
+                    // SAFETY: it stays for ever, and nobody changes it.
+                    unsafe { two.reader.write_behind(two.peer, &key, at, bytes, sent as u32, 7) }
+                }
+            };
+            match taken {
+                Ok(Taken::Yes) => sent += 1,
+                Ok(Taken::Later) => {}
+                Err(error) => {
+                    assert!(!choice.offer.keeps_order && sent == 1, "{error}");
+                    return true;
+                }
+            }
+        }
+        two.reader.poll(|event| over += usize::from(matches!(event, Event::Done { token: 7 }))).unwrap();
+        let memory = two.memory;
+        two.giver
+            .poll(|event| {
+                match event {
+                    Event::Message(bytes) => assert_eq!(bytes, (came as u64).to_le_bytes()),
+                    Event::Written(number) => {
+                        assert_eq!(number as usize, came);
+                        let at = came % (LEN / PLACE) * PLACE;
+                        assert!(bytes(&memory[at..at + 8]) == (came as u64).to_le_bytes(), "{came}");
+                        let body = bytes(&memory[at + 8..at + 8 + len(came)]);
+                        assert!(body == bytes(&target[came..came + len(came)]), "{came}");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                came += 1;
+            })
+            .unwrap();
+        came == COUNT
+    });
+    assert!(!choice.offer.keeps_order || over >= COUNT / 2, "{over}");
+    let beyond = (&[0_u8; 8][..], target.as_ptr().cast(), LEN);
+    // SAFETY: as above.
+    assert!(unsafe { two.reader.write_behind(two.peer, &key, 0, beyond, 0, 7) }.is_err());
+}
+
 of_each_library! {
+    writes_keep_their_place_among_messages,
     what_is_granted_is_read,
     nothing_else_is_read_or_written,
     closed_endpoints_write_nothing,
