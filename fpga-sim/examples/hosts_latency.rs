@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! hosts_latency hosts 1
-//! hosts_latency hosts 0     # prints the table; a third argument on both: only of so many bytes
+//! hosts_latency hosts 0     # prints the table; a third argument on both: only of so many bytes, or ..BYTES: trips up to there
 //! ```
 
 #[path = "../tests/common/mod.rs"]
@@ -58,9 +58,13 @@ struct Ends<'a> {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let [_, file, node, rest @ ..] = &args[..] else { panic!("hosts_latency FILE NODE [BYTES]") };
-    let only: Option<usize> = rest.first().map(|bytes| bytes.parse().expect("bytes"));
-    let wanted = |bytes: usize| only.is_none_or(|only| only == bytes);
+    let [_, file, node, rest @ ..] = &args[..] else { panic!("hosts_latency FILE NODE [BYTES | ..BYTES]") };
+    let rest = rest.first().map_or("", String::as_str);
+    let number = |text: &str| text.parse::<usize>().expect("bytes");
+    let most = rest.strip_prefix("..").map(number);
+    let only = (!rest.is_empty() && most.is_none()).then(|| number(rest));
+    let wanted =
+        |bytes: usize| only.is_none_or(|only| only == bytes) && most.is_none_or(|most| bytes <= most);
     let node: u16 = node.parse().expect("0 or 1");
     let file = HostsFile::read(Path::new(file)).expect("the file");
     let fabric = HostsFabric::join(&file, node).expect("the network");
@@ -85,7 +89,7 @@ fn main() {
     if ends.first {
         println!("\n{:>8}  {:>10}  {:>10}", "bytes", "wire", "puts");
     }
-    for (size, count) in STREAMS.into_iter().filter(|(size, _)| wanted(*size)) {
+    for (size, count) in STREAMS.into_iter().filter(|(size, _)| wanted(*size) && most.is_none()) {
         stream(&mut wire, &mut ends, size, count);
     }
 }

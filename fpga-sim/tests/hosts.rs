@@ -90,6 +90,46 @@ fn long_and_short_puts_keep_their_order() {
     assert_eq!(cards.each_ref().map(Node::all_errors), [vec![], vec![]]);
 }
 
+/// Payloads that do not fit a message are written to a landing of the receiver, once it has given one: more of them than it has slots,
+/// and some that are just too long, or lie in two pieces. Their sources are the sender's again.
+#[test]
+fn puts_into_a_landing_are_as_others() {
+    const LENS: [usize; 7] = [8_112, 8_113, 12_289, 20_000, 65_535, 65_536, 65_537];
+    const PUTS: usize = 70;
+    const PLACE: usize = 68 << 10;
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((near, first), (far, second)) = (join(&hosts, 0), join(&hosts, 1));
+    let source = Pages::new(&first.memory, PUTS * PLACE, 4096);
+    let target = Pages::new(&second.memory, PUTS * PLACE, 4096);
+    source.fill_pattern(13);
+    let cards = [first, second];
+    let (mut here, mut there) = (cards[0].open(3, 1), cards[1].open(5, 1));
+    let read = cards[0].register(3, &source, Access::ALL);
+    let write = cards[1].register(5, &target, Access::ALL);
+    let len = |put: usize| LENS[put % LENS.len()];
+    for round in 0..3_usize {
+        let (mut posted, mut over, mut came) = (0, 0, 0);
+        drive(&cards, "all of them", || {
+            if posted < PUTS && cards[0].nic.requester_idle(3) {
+                let (from, to) = ((posted * PLACE) as u64, ((PUTS - 1 - posted) * PLACE) as u64);
+                let both = Spec::COMPLETER | Spec::REQUESTER;
+                here.put(there.address(), both, read + from + round as u64, write + to, len(posted) as u32);
+                posted += 1;
+            }
+            over += usize::from(here.try_next().is_some());
+            came += usize::from(there.try_next().is_some());
+            over == PUTS && came == PUTS
+        });
+        for put in 0..PUTS {
+            let (from, to) = (put * PLACE + round, (PUTS - 1 - put) * PLACE);
+            assert!(target.bytes(to, len(put)) == source.bytes(from, len(put)), "round {round}, put {put}");
+        }
+    }
+    assert_eq!(cards.each_ref().map(Node::all_errors), [vec![], vec![]]);
+    assert_eq!((near.counts(), far.counts()), ((0, 0, 0), (0, 0, 0)));
+    cards[0].unregister(read, &source);
+}
+
 /// A put to memory that is not there reads nothing, and its source is the sender's again.
 #[test]
 fn a_refused_long_put_lets_its_source_go() {

@@ -14,10 +14,11 @@ use ggas_wire::{Event, Taken, WireError};
 
 use super::desk::Desk;
 use super::events::{End, Want};
-use super::grants::Long;
-use super::link::{CREDITS, LONG, Link, Unfit, take_in};
+use super::grants::{Long, WRITE};
+use super::landing::LANDS;
+use super::link::{CREDITS, Intake, LONG, Link, Unfit};
 use super::meeting::Meetings;
-use super::message::Head;
+use super::message::{Head, LEAST};
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
@@ -78,6 +79,12 @@ pub(super) struct Core<W: Wire> {
     pub counts: Counts,
 }
 
+/// Whether a payload by reference may be written into the peer's landing, once a slot is free.
+fn lands<P>(link: &Link<P>, packet: &Packet) -> bool {
+    let fits = matches!(&packet.payload, Payload::ByReference(source) if source.more.is_empty());
+    link.runway.is_some() && fits && packet.total <= LANDS
+}
+
 impl<W: Wire> Core<W> {
     pub fn new(wire: W, meetings: Meetings, places: Places, clock: Clock, seen: &Arc<Seen>) -> Core<W> {
         Core {
@@ -121,7 +128,12 @@ impl<W: Wire> Core<W> {
         }
         let class = packet.class() as usize;
         let long = matches!(packet.payload, Payload::ByReference(_));
-        if link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS || long && link.granted >= LONG {
+        let lands = long && lands(link, &packet);
+        let slot = link.runway.as_ref().and_then(|runway| runway.free().filter(|_| lands));
+        // To have what is not so long read takes longer than to wait for a slot.
+        let none = lands && slot.is_none() && packet.total < LEAST;
+        let most = link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS;
+        if most || long && link.granted >= LONG || none {
             link.waits = true;
             self.seen.asks.need();
             // For what it does not have it gives no credits back.
@@ -130,7 +142,11 @@ impl<W: Wire> Core<W> {
             }
             return Sent::Wait(packet);
         }
-        if long { self.send_long(to, packet) } else { self.send_to(to, packet) }
+        match slot {
+            Some(slot) => self.send_landed(to, packet, slot),
+            None if long => self.send_long(to, packet),
+            None => self.send_to(to, packet),
+        }
     }
 
     /// The wire did not take a packet.
@@ -190,21 +206,27 @@ impl<W: Wire> Core<W> {
             self.serve_long(); // what cards wait for goes first
         }
         let Core { wire, links, arrived, counts, me, places, retry, long, .. } = self;
-        let polled = wire.poll(|event| match event {
-            Event::Message(bytes) => {
-                match take_in(links, arrived, retry, &mut long.incoming, (*me, *places), bytes) {
-                    Ok(()) => {}
-                    Err(Unfit::Foreign) => counts.foreign += 1,
-                    Err(Unfit::Malformed(node)) => {
-                        counts.malformed += 1;
-                        lost = Some(node);
-                    }
-                }
+        let Long { incoming, landings, ended, written, .. } = long;
+        let mut intake = Intake { links, arrived, retry, incoming, landings, me: *me, places: *places };
+        let mut take = |taken| match taken {
+            Ok(()) => {}
+            Err(Unfit::Foreign) => counts.foreign += 1,
+            Err(Unfit::Malformed(node)) => {
+                counts.malformed += 1;
+                lost = Some(node);
             }
-            Event::Done { token } => long.ended.push((token, true)),
+        };
+        let polled = wire.poll(|event| match event {
+            Event::Message(bytes) => take(intake.message(bytes)),
+            Event::Written(immediate) => take(intake.written(immediate)),
+            Event::Done { token } if token & WRITE != 0 => written.push(token & !WRITE),
+            Event::Done { token } => ended.push((token, true)),
             Event::Failed { token, why } => {
-                tracing::debug!("a read failed: {why}");
-                long.ended.push((token, false));
+                tracing::debug!("a read, or a write, failed: {why}");
+                // Of a write: the connection is gone, and so is who lives at its other end, or it is found to be.
+                if token & WRITE == 0 {
+                    ended.push((token, false));
+                }
             }
             // That a peer is gone, the connection of its meeting says.
             other => tracing::debug!("{other:?}"),
@@ -224,6 +246,12 @@ impl<W: Wire> Core<W> {
         }
         if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
             self.serve_long();
+        }
+        if !self.long.written.is_empty() {
+            self.hear_written();
+        }
+        if !self.long.landings.wanted.is_empty() {
+            self.open_landings();
         }
         self.tell_owed();
         self.see_off();

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::landing::{Ground, LANDS};
 use super::seen::Seen;
-use crate::memory::{Far, FarSource, TAIL, TicketState};
+use crate::memory::{Far, FarSource, Foreign, TAIL, TicketState};
 use crate::packet::Payload;
 
 /// What a card wants to be read into memory of this process.
@@ -126,6 +127,23 @@ impl Desk {
         let source = Arc::new(Granted { desk: self.clone(), grant });
         Payload::Far(Box::new(Far::new(source, len, tail)))
     }
+}
+
+impl Desk {
+    /// A payload of `len` bytes, at most those of a slot, that lies in one.
+    pub fn landed(self: &Arc<Desk>, grant: u64, ground: &Arc<Ground>, slot: u32, len: u32) -> Payload {
+        let keep =
+            Arc::new(Landed { _granted: Granted { desk: self.clone(), grant }, _ground: ground.clone() });
+        let len = len.min(LANDS) as usize;
+        // SAFETY: inside of the ground, which `keep` keeps.
+        Payload::Foreign(unsafe { Foreign::new(ground.payload(slot), len, keep) })
+    }
+}
+
+/// What lies in a slot.
+struct Landed {
+    _granted: Granted,
+    _ground: Arc<Ground>,
 }
 
 /// Its peer hears when this is dropped.

@@ -21,7 +21,7 @@ use super::file::{HostsFile, SILENCE};
 use super::lines::Lines;
 use super::lobby::{self, Lobby};
 use super::meeting::Meetings;
-use super::message::{LEAST, MOST, RUNS};
+use super::message::{LANDS_FROM, LEAST, MOST, RUNS};
 use super::places::Places;
 use super::seen::Seen;
 use super::sleep;
@@ -383,11 +383,13 @@ impl Fabric for HostsFabric {
         }
     }
 
-    fn carriage(&self, to: Address, _runs: &Runs) -> Carriage {
-        match self.places.process(to) == self.shared.me {
-            true => Carriage::Reference,
-            false => Carriage::Granted { least: LEAST, runs: RUNS, most: MOST as u32 },
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
+        let process = self.places.process(to);
+        if process == self.shared.me {
+            return Carriage::Reference;
         }
+        let lands = runs.more.is_empty() && self.shared.seen.lands(process);
+        Carriage::Granted { least: if lands { LANDS_FROM } else { LEAST }, runs: RUNS, most: MOST as u32 }
     }
 
     fn polled(&self) -> bool {

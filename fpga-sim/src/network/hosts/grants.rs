@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ggas_wire::Key;
 
 use super::desk::{Asked, Desk};
+use super::landing::{Ground, Landings};
 use super::message::Offer;
 use super::seen::Seen;
 use crate::packet::{Hold, Payload};
@@ -14,11 +15,13 @@ use crate::packet::{Hold, Payload};
 pub(super) struct Given<G> {
     pub node: u16,
     pub grants: Vec<G>,
-    /// Keeps the memory where it is. Dropped outside of the core's lock.
-    pub hold: Hold,
+    /// Keeps the memory where it is, until nobody reads it any more. Dropped outside of the core's lock.
+    pub hold: Option<Hold>,
+    /// Where it was written, of the peer's landing.
+    pub slot: Option<u32>,
 }
 
-/// What this process may read of a peer.
+/// What this process may read of a peer, or what one wrote.
 pub(super) struct Grant {
     pub node: u16,
     /// The ticket that it came with: it says nothing of the process that comes next.
@@ -26,6 +29,8 @@ pub(super) struct Grant {
     /// The peer's name for it.
     pub id: u64,
     pub keys: Vec<Key>,
+    /// Where it lies, of the landing.
+    pub slot: Option<u32>,
 }
 
 /// What peers let this process read, as messages come.
@@ -33,21 +38,37 @@ pub(super) struct Incoming {
     pub desk: Arc<Desk>,
     pub grants: HashMap<u64, Grant>,
     last: u64,
+    pub seen: Arc<Seen>,
     /// Of which node the process says that it has read something, and what.
     pub released: Vec<(u16, u64)>,
 }
 
 impl Incoming {
     pub fn new(seen: &Arc<Seen>) -> Incoming {
-        Incoming { desk: Desk::new(seen), grants: HashMap::new(), last: 0, released: Vec::new() }
+        let (grants, released) = (HashMap::new(), Vec::new());
+        Incoming { desk: Desk::new(seen), grants, last: 0, seen: seen.clone(), released }
     }
 
     /// The payload of a packet of `len` bytes.
     pub fn take(&mut self, node: u16, ticket: u64, len: u32, offer: Offer) -> Payload {
         self.last += 1;
         let Offer { id, keys, tail } = offer;
-        self.grants.insert(self.last, Grant { node, ticket, id, keys });
+        self.grants.insert(self.last, Grant { node, ticket, id, keys, slot: None });
         self.desk.payload(self.last, len, tail)
+    }
+
+    /// The payload of `len` bytes that a peer wrote.
+    pub fn land(
+        &mut self,
+        node: u16,
+        ticket: u64,
+        id: u64,
+        (ground, slot): (&Arc<Ground>, u32),
+        len: u32,
+    ) -> Payload {
+        self.last += 1;
+        self.grants.insert(self.last, Grant { node, ticket, id, keys: Vec::new(), slot: Some(slot) });
+        self.desk.landed(self.last, ground, slot, len)
     }
 }
 
@@ -63,9 +84,13 @@ pub(super) struct Reading {
     pub failed: bool,
 }
 
+/// The wire's name of a write has this bit, and the payload's.
+pub(super) const WRITE: u64 = 1 << 63;
+
 /// What the core has of all this.
 pub(super) struct Long<G> {
     pub incoming: Incoming,
+    pub landings: Landings<G>,
     pub given: HashMap<u64, Given<G>>,
     pub last: u64,
     /// Reads that the wire has not taken.
@@ -73,6 +98,8 @@ pub(super) struct Long<G> {
     pub reading: HashMap<u64, Reading>,
     /// Pieces that are over, and whether their bytes are there.
     pub ended: Vec<(u64, bool)>,
+    /// Payloads whose writes are over.
+    pub written: Vec<u64>,
     /// Peers have to hear that something of theirs was read: node, ticket, their name for it.
     pub releases: VecDeque<(u16, u64, u64)>,
     /// Nobody reads there any more.
@@ -83,11 +110,13 @@ impl<G> Long<G> {
     pub fn new(seen: &Arc<Seen>) -> Long<G> {
         Long {
             incoming: Incoming::new(seen),
+            landings: Landings::default(),
             given: HashMap::new(),
             last: 0,
             asked: VecDeque::new(),
             reading: HashMap::new(),
             ended: Vec::new(),
+            written: Vec::new(),
             releases: VecDeque::new(),
             let_go: Vec::new(),
         }

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 
 use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, WireError};
 
-use super::wire::{Piece, Wire};
+use super::wire::{Piece, Wire, Write};
 
 /// See the module's description.
 pub(super) struct Lines {
@@ -218,6 +218,25 @@ impl Wire for Lines {
     unsafe fn fetch(&mut self, line: Line, key: &Key, piece: Piece, token: u64) -> Result<Taken, WireError> {
         let read = Read { of: line.number, key: key.clone(), piece, token };
         Ok(if self.begin(read)?.is_none() { Taken::Yes } else { Taken::Later })
+    }
+
+    fn writes(&self) -> bool {
+        self.messages.offer().keeps_order
+    }
+
+    unsafe fn open(&mut self, address: u64, len: usize) -> Result<(Region, Key), WireError> {
+        // SAFETY: by this function's contract.
+        let region = unsafe { self.messages.register(address as *mut u8, len) }?;
+        let key = self.messages.key(region)?.clone();
+        Ok((region, key))
+    }
+
+    unsafe fn write(&mut self, line: Line, write: &Write<'_>) -> Result<Taken, WireError> {
+        let Write { key, at, head, from, len, immediate, token } = *write;
+        // SAFETY: by this function's contract.
+        unsafe {
+            self.messages.write_behind(line.peer, key, at, (head, from as *const u8, len), immediate, token)
+        }
     }
 
     #[inline]

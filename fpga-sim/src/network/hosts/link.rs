@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::grants::Incoming;
-use super::message::{self, Head, MOST, Offer};
+use super::landing::{Landings, Runway};
+use super::message::{self, Head, MOST};
 use super::places::Places;
 use crate::network::shared::codec::{Malformed, Rules};
 use crate::packet::{ANYONE, Class, Packet};
@@ -38,7 +39,9 @@ pub(super) struct Link<P> {
     pub held: Vec<u8>,
     /// Long payloads that the peer may read.
     pub granted: u32,
-    /// A packet found no credit, or nobody met yet.
+    /// Where the peer lets long payloads be written.
+    pub runway: Option<Runway>,
+    /// A packet found no credit, no slot, or nobody met yet.
     pub waits: bool,
 }
 
@@ -58,6 +61,7 @@ impl<P> Link<P> {
             last: None,
             held: Vec::new(),
             granted: 0,
+            runway: None,
             waits: false,
         }
     }
@@ -85,78 +89,132 @@ pub(super) enum Unfit {
     Malformed(u16),
 }
 
-/// A message of a peer: credits, packets, and which long payloads it has read.
-pub(super) fn take_in<P>(
-    links: &mut [Link<P>],
-    arrived: &mut [VecDeque<(u64, Packet)>; 2],
-    retry: &mut bool,
-    incoming: &mut Incoming,
-    (me, places): (u16, Places),
-    bytes: &[u8],
-) -> Result<(), Unfit> {
-    let (head, rest) = Head::of(bytes).map_err(|_| Unfit::Foreign)?;
-    // A ticket names the node that has it.
-    let node = head.ticket as u16;
-    let link = links.get_mut(usize::from(node)).filter(|link| head.ticket != 0 && link.ticket == head.ticket);
-    let link = link.ok_or(Unfit::Foreign)?;
-    // A goodbye, which comes on another way, has told more than messages that were sent before.
-    if link.last.is_none() {
-        let credits = link.hear_taken(head.taken).ok_or(Unfit::Malformed(node))?;
-        *retry |= credits && std::mem::take(&mut link.waits);
-    }
-    let mut rest = rest;
-    loop {
-        if let Some(ids) = message::decode_releases(rest) {
-            incoming.released.extend(ids.map(|id| (node, id)));
+/// What comes of peers goes here.
+pub(super) struct Intake<'a, P, G> {
+    pub links: &'a mut [Link<P>],
+    pub arrived: &'a mut [VecDeque<(u64, Packet)>; 2],
+    pub retry: &'a mut bool,
+    pub incoming: &'a mut Incoming,
+    pub landings: &'a mut Landings<G>,
+    pub me: u16,
+    pub places: Places,
+}
+
+impl<P, G> Intake<'_, P, G> {
+    /// A message of a peer: credits, packets, and which long payloads it has read; or where it lets this process write.
+    pub fn message(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        let (head, mut rest) = Head::of(bytes).map_err(|_| Unfit::Foreign)?;
+        let node = self.head(head)?;
+        if let Some(runway) = message::decode_landing(rest) {
+            let link = &mut self.links[usize::from(node)];
+            let runway = runway.ok().filter(|_| link.runway.is_none());
+            link.runway = Some(runway.ok_or(Unfit::Malformed(node))?);
+            self.incoming.seen.set_lands(node, true);
             return Ok(());
         }
-        let (packet, offer, behind) = next_packet(rest, (node, me), places)?;
-        take_packet(link, arrived, incoming, (node, head.ticket), packet, offer)?;
-        rest = behind;
+        loop {
+            if let Some(ids) = message::decode_releases(rest) {
+                self.incoming.released.extend(ids.map(|id| (node, id)));
+                return Ok(());
+            }
+            let (mut packet, offer, behind) = self.next(rest, node)?;
+            if let Some(offer) = offer {
+                packet.payload = self.incoming.take(node, head.ticket, packet.len, offer);
+            }
+            // What did not fit a message would have been written, had there been a landing.
+            if packet.total as usize > MOST {
+                self.landings.want(node);
+            }
+            self.take(node, head.ticket, packet)?;
+            rest = behind;
+        }
     }
-}
 
-/// The next packet of a message from one process to another.
-#[inline]
-fn next_packet(rest: &[u8], (node, me): (u16, u16), places: Places) -> Result<message::Decoded<'_>, Unfit> {
-    let (from, to) = (places.node(node), places.node(me));
-    let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
-    let decoded = message::decode(rest, &rules(Class::Request));
-    let decoded = decoded.or_else(|_| message::decode(rest, &rules(Class::Response)));
-    let decoded = decoded.map_err(|Malformed| Unfit::Malformed(node))?;
-    if [decoded.0.source, decoded.0.destination].map(|at| places.process(at)) != [node, me] {
-        return Err(Unfit::Malformed(node)); // of, or for, another process of the node
+    /// The wire says that something was written to a slot of a landing.
+    pub fn written(&mut self, immediate: u32) -> Result<(), Unfit> {
+        let (landing, slot) = self.landings.find(immediate).ok_or(Unfit::Foreign)?;
+        let (node, ground) = (landing.node, landing.ground.clone());
+        if landing.busy & 1 << slot != 0 {
+            return Err(Unfit::Malformed(node)); // its card may still copy what was there
+        }
+        let led = ground.take(slot);
+        let (head, rest) = Head::of(&led).map_err(|_| Unfit::Foreign)?;
+        if head.ticket as u16 != node || self.head(head)? != node {
+            return Err(Unfit::Foreign);
+        }
+        let decode = |rules: &Rules| message::decode_led(rest, rules);
+        let (mut packet, id) = self.decode(node, decode, |(packet, _)| packet)?;
+        self.incoming.released.extend(message::names_of_led(rest).map(|id| (node, id)));
+        if let Some((landing, _)) = self.landings.find(immediate) {
+            landing.busy |= 1 << slot;
+        }
+        packet.payload = self.incoming.land(node, head.ticket, id, (&ground, slot), packet.len);
+        self.take(node, head.ticket, packet)
     }
-    Ok(decoded)
-}
 
-/// Keeps a packet for the card.
-#[inline]
-fn take_packet<P>(
-    link: &mut Link<P>,
-    arrived: &mut [VecDeque<(u64, Packet)>; 2],
-    incoming: &mut Incoming,
-    (node, ticket): (u16, u64),
-    mut packet: Packet,
-    offer: Option<Offer>,
-) -> Result<(), Unfit> {
-    // Answers are for this process, and for none that comes after it.
-    packet.process = link.era;
-    let class = packet.class() as usize;
-    if link.received[class].wrapping_sub(link.taken[class]) >= CREDITS {
-        return Err(Unfit::Malformed(node));
+    /// Whose ticket a message has; its credits count.
+    fn head(&mut self, head: Head) -> Result<u16, Unfit> {
+        // A ticket names the node that has it.
+        let node = head.ticket as u16;
+        let known = |link: &&mut Link<P>| head.ticket != 0 && link.ticket == head.ticket;
+        let link = self.links.get_mut(usize::from(node)).filter(known).ok_or(Unfit::Foreign)?;
+        // A goodbye, which comes on another way, has told more than messages that were sent before.
+        if link.last.is_none() {
+            let credits = link.hear_taken(head.taken).ok_or(Unfit::Malformed(node))?;
+            *self.retry |= credits && std::mem::take(&mut link.waits);
+        }
+        Ok(node)
     }
-    if let Some(offer) = offer {
-        packet.payload = incoming.take(node, ticket, packet.len, offer);
+
+    /// The next packet of a message of a process.
+    #[inline]
+    fn next<'a>(&self, rest: &'a [u8], node: u16) -> Result<message::Decoded<'a>, Unfit> {
+        self.decode(node, |rules| message::decode(rest, rules), |(packet, ..)| packet)
     }
-    link.received[class] = link.received[class].wrapping_add(1);
-    arrived[class].push_back((ticket, packet));
-    Ok(())
+
+    /// What is a packet of a process for this one by the rules of a class.
+    #[inline]
+    fn decode<T>(
+        &self,
+        node: u16,
+        decode: impl Fn(&Rules) -> Result<T, Malformed>,
+        packet: impl Fn(&T) -> &Packet,
+    ) -> Result<T, Unfit> {
+        let (from, to) = (self.places.node(node), self.places.node(self.me));
+        let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
+        let decoded = decode(&rules(Class::Request)).or_else(|_| decode(&rules(Class::Response)));
+        let decoded = decoded.map_err(|Malformed| Unfit::Malformed(node))?;
+        let Packet { source, destination, .. } = *packet(&decoded);
+        if [source, destination].map(|at| self.places.process(at)) != [node, self.me] {
+            return Err(Unfit::Malformed(node)); // of, or for, another process of the node
+        }
+        Ok(decoded)
+    }
+
+    /// Keeps a packet for the card.
+    #[inline]
+    fn take(&mut self, node: u16, ticket: u64, mut packet: Packet) -> Result<(), Unfit> {
+        let link = &mut self.links[usize::from(node)];
+        // Answers are for this process, and for none that comes after it.
+        packet.process = link.era;
+        let class = packet.class() as usize;
+        if link.received[class].wrapping_sub(link.taken[class]) >= CREDITS {
+            return Err(Unfit::Malformed(node));
+        }
+        link.received[class] = link.received[class].wrapping_add(1);
+        self.arrived[class].push_back((ticket, packet));
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ggas_wire::Key;
+
     use super::*;
+    use crate::network::hosts::landing::{Ground, SLOT};
     use crate::network::hosts::seen::Seen;
     use crate::network::shared::codec::tests::put;
     use crate::packet::Payload;
@@ -170,6 +228,7 @@ mod tests {
         arrived: [VecDeque<(u64, Packet)>; 2],
         retry: bool,
         incoming: Incoming,
+        landings: Landings<()>,
     }
 
     impl Taking {
@@ -177,13 +236,27 @@ mod tests {
             let mut links: Vec<Link<()>> = (0..=ME).map(|_| Link::new(0, ANYONE)).collect();
             links[3].ticket = TICKET;
             let incoming = Incoming::new(&Seen::new(links.len()));
-            Taking { links, arrived: Default::default(), retry: false, incoming }
+            let (arrived, landings) = (Default::default(), Landings::default());
+            Taking { links, arrived, retry: false, incoming, landings }
+        }
+
+        fn intake(&mut self) -> Intake<'_, (), ()> {
+            let places = Places::alone(self.links.len());
+            let Taking { links, arrived, retry, incoming, landings } = self;
+            Intake { links, arrived, retry, incoming, landings, me: ME, places }
         }
 
         fn take(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
-            let places = Places::alone(self.links.len());
-            let Taking { links, arrived, retry, incoming } = self;
-            take_in(links, arrived, retry, incoming, (ME, places), bytes)
+            self.intake().message(bytes)
+        }
+
+        /// A peer writes this in front of a payload, and tells of the slot.
+        fn write(&mut self, ground: &Ground, slot: u32, led: &[u8]) -> Result<(), Unfit> {
+            let to = (ground.address() + u64::from(slot) * SLOT as u64) as *mut u8;
+            // SAFETY: inside of it.
+            unsafe { std::ptr::copy_nonoverlapping(led.as_ptr(), to, led.len()) };
+            let first = self.landings.of(3).unwrap().first();
+            self.intake().written(first + slot)
         }
     }
 
@@ -231,6 +304,60 @@ mod tests {
         assert!(matches!(taking.take(&message(TICKET, [0, 0], &some_put())), Err(Unfit::Malformed(3))));
         taking.links[3].taken[0] = 1;
         assert!(taking.take(&message(TICKET, [0, 0], &some_put())).is_ok());
+    }
+
+    /// A landing of node 3.
+    fn landing(taking: &mut Taking) -> Arc<Ground> {
+        let ground = Ground::new();
+        let key = Key::try_from(&[0; 24][..]).unwrap();
+        taking.landings.add(3, ((), key), ground.clone(), 0x5555_0000);
+        ground
+    }
+
+    fn led(ticket: u64, packet: &Packet) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        message::encode_led(packet, Head { ticket, taken: [0, 0] }, 7, &[1, 2], &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_slot_is_a_packet_of_who_has_the_landing() {
+        let mut taking = Taking::new();
+        let ground = landing(&mut taking);
+        let packet = put(20_000, 20_000, 0);
+        assert!(taking.write(&ground, 2, &led(TICKET, &packet)).is_ok());
+        assert_eq!(taking.incoming.released, [(3, 1), (3, 2)]);
+        assert_eq!(taking.arrived[0][0].1.payload.len(), 20_000);
+        // Told of again, while the card has it; then by who has nothing to write.
+        let first = taking.landings.of(3).unwrap().first();
+        assert!(matches!(taking.intake().written(first + 2), Err(Unfit::Malformed(3))));
+        taking.landings.of(3).unwrap().busy = 0;
+        assert!(matches!(taking.intake().written(first + 2), Err(Unfit::Foreign)));
+        assert!(matches!(taking.intake().written(first + 16), Err(Unfit::Foreign)));
+        // By who has another ticket, or another node's.
+        taking.links[2].ticket = TICKET & !0xffff | 2;
+        for ticket in [TICKET ^ 1 << 40, TICKET & !0xffff | 2] {
+            assert!(matches!(taking.write(&ground, 4, &led(ticket, &packet)), Err(Unfit::Foreign)));
+        }
+        let other = Packet { source: extoll_abi::Address::new(2, 7), ..packet };
+        assert!(matches!(taking.write(&ground, 5, &led(TICKET, &other)), Err(Unfit::Malformed(3))));
+        assert_eq!(taking.arrived[0].len(), 1);
+    }
+
+    #[test]
+    fn a_landing_is_given_once_and_to_who_needs_it() {
+        let mut taking = Taking::new();
+        let mut bytes = Vec::new();
+        let key = Key::try_from(&[&(Ground::LEN as u64).to_le_bytes()[..], &[9; 16]].concat()[..]).unwrap();
+        message::encode_landing(Head { ticket: TICKET, taken: [0, 0] }, 16, &key, &mut bytes);
+        assert!(!taking.incoming.seen.lands(3));
+        assert!(taking.take(&bytes).is_ok() && taking.incoming.seen.lands(3));
+        assert!(matches!(taking.take(&bytes), Err(Unfit::Malformed(3))));
+        assert!(taking.take(&message(TICKET, [0, 0], &some_put())).is_ok());
+        assert!(taking.landings.wanted.is_empty());
+        let part = Packet { total: 20_000, ..some_put() };
+        assert!(taking.take(&message(TICKET, [0, 0], &part)).is_ok());
+        assert_eq!(taking.landings.wanted, [3]);
     }
 
     #[test]

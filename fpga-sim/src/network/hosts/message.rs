@@ -6,6 +6,7 @@
 
 use ggas_wire::Key;
 
+use super::landing::{LANDS, Runway};
 use crate::memory::TAIL;
 use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words};
 use crate::packet::{Kind, Packet, Payload};
@@ -26,11 +27,19 @@ pub(super) const MOST: usize = ggas_wire::MESSAGE_MAX - HEAD - WORDS;
 
 /// From so many bytes on payloads are read by the receiver. Below, copies cost less than the way back and forth.
 pub(super) const LEAST: u32 = 32 << 10;
+/// From so many bytes on payloads in one stretch are written, by who has a landing.
+pub(super) const LANDS_FROM: u32 = MOST as u32 + 1;
 /// Stretches of memory that such a payload has at most.
 pub(super) const RUNS: usize = 8;
 /// Payloads that a message says at most to have been read.
 pub(super) const RELEASES: usize = 7;
 const _: () = assert!(RELEASES * 8 < WORDS, "what is behind the last packet is shorter than a packet");
+
+/// Bytes in front of a payload in a slot of a landing: a message's head, a packet's words, and room for names.
+pub(super) const LED: usize = 192;
+const _: () = assert!(HEAD + WORDS + RELEASES * 8 <= LED && LED <= ggas_wire::HEAD_MAX);
+/// The first word of what tells of a landing. Words of a packet begin with 0.
+const LANDING: u32 = u32::from_le_bytes(*b"land");
 
 /// A payload that the receiver may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,17 +108,23 @@ pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mu
     into.extend_from_slice(&offer.tail);
 }
 
+/// A packet's words, and what is behind them.
+#[inline]
+fn words(rest: &[u8]) -> Result<(Words, &[u8]), Malformed> {
+    let (words, behind) = rest.split_first_chunk::<WORDS>().ok_or(Malformed)?;
+    let mut numbers = Words::default();
+    for (number, chunk) in numbers.iter_mut().zip(words.as_chunks::<8>().0) {
+        *number = u64::from_le_bytes(*chunk);
+    }
+    Ok((numbers, behind))
+}
+
 /// A packet, what its payload is read by, and what is behind it.
 pub(super) type Decoded<'a> = (Packet, Option<Offer>, &'a [u8]);
 
 /// The next packet behind a head.
 pub(super) fn decode<'a>(rest: &'a [u8], rules: &Rules) -> Result<Decoded<'a>, Malformed> {
-    let (words, payload) = rest.split_first_chunk::<WORDS>().ok_or(Malformed)?;
-    let word = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_le_bytes);
-    let mut numbers = Words::default();
-    for (number, chunk) in numbers.iter_mut().zip(words.chunks_exact(8)) {
-        *number = word(chunk);
-    }
+    let (numbers, payload) = words(rest)?;
     let (mut packet, form) = codec::decode(&numbers, rules)?;
     match form {
         Form::Ring(len) => {
@@ -132,9 +147,7 @@ fn decode_offer<'a>(
     id: u64,
     mut rest: &'a [u8],
 ) -> Result<(Offer, &'a [u8]), Malformed> {
-    let whole = packet.offset == 0 && packet.len == packet.total && packet.len >= LEAST;
-    let carries = matches!(packet.kind, Kind::Put | Kind::GetResponse) && packet.error.is_empty();
-    if !whole || !carries || !(1..=RUNS).contains(&count) {
+    if !is_whole(packet) || packet.len as usize <= MOST || !(1..=RUNS).contains(&count) {
         return Err(Malformed);
     }
     let (mut keys, mut bytes) = (Vec::with_capacity(count), TAIL as u64);
@@ -152,6 +165,62 @@ fn decode_offer<'a>(
         return Err(Malformed);
     }
     Ok((Offer { id, keys, tail: *tail }, behind))
+}
+
+/// Whether it has all of a payload that may travel apart from its words.
+fn is_whole(packet: &Packet) -> bool {
+    let carries = matches!(packet.kind, Kind::Put | Kind::GetResponse) && packet.error.is_empty();
+    carries && packet.offset == 0 && packet.len == packet.total
+}
+
+/// Writes what is in front of a payload in a slot: behind a head the packet with the sender's name for the payload, and the names of
+/// long payloads that have been read.
+pub(super) fn encode_led(packet: &Packet, head: Head, id: u64, ids: &[u64], into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&head.bytes());
+    for word in codec::encode(packet, 0, Form::Arena { hold: 0, offset: id }) {
+        into.extend_from_slice(&word.to_le_bytes());
+    }
+    add_releases(ids, into);
+    into.resize(LED, 0);
+}
+
+/// The packet of a slot, still without its payload, and the sender's name for that.
+pub(super) fn decode_led(rest: &[u8], rules: &Rules) -> Result<(Packet, u64), Malformed> {
+    let (packet, form) = codec::decode(&words(rest)?.0, rules)?;
+    match form {
+        Form::Arena { hold: 0, offset } if is_whole(&packet) && packet.len <= LANDS => Ok((packet, offset)),
+        _ => Err(Malformed),
+    }
+}
+
+/// The names behind the packet of a slot.
+pub(super) fn names_of_led(rest: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let names = rest.get(WORDS..).unwrap_or_default().as_chunks::<8>().0.iter().take(RELEASES);
+    names.map(|id| u64::from_le_bytes(*id)).filter(|id| *id != 0)
+}
+
+/// Writes, behind a head, what tells a peer of its landing: the immediate value of the first slot, and the key.
+pub(super) fn encode_landing(head: Head, first: u32, key: &Key, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&head.bytes());
+    into.extend_from_slice(&LANDING.to_le_bytes());
+    into.extend_from_slice(&first.to_le_bytes());
+    into.extend_from_slice(&(key.bytes().len() as u16).to_le_bytes());
+    into.extend_from_slice(key.bytes());
+    into.resize(into.len().max(HEAD + WORDS), 0); // no names
+}
+
+/// A peer's landing; `None`: it is something else.
+pub(super) fn decode_landing(rest: &[u8]) -> Option<Result<Runway, Malformed>> {
+    let rest = rest.strip_prefix(&LANDING.to_le_bytes()).filter(|rest| rest.len() >= WORDS - 4)?;
+    let runway = |rest: &[u8]| {
+        let (first, rest) = rest.split_first_chunk::<4>()?;
+        let (len, rest) = rest.split_first_chunk::<2>()?;
+        let key = Key::try_from(rest.get(..u16::from_le_bytes(*len).into())?).ok()?;
+        Runway::new(key, u32::from_le_bytes(*first))
+    };
+    Some(runway(rest).ok_or(Malformed))
 }
 
 /// Names long payloads that have been read, at most [`RELEASES`], behind all packets of a message.
@@ -260,7 +329,7 @@ mod tests {
             (put(len, len, 0), offer(&[u64::MAX, body + 1])),
             (put(len, len, 0), offer(&[1, 2, 3, 4, 5, 6, 7, 8, body - 36])),
             (put(len, len + 8, 0), offer(&[body])),
-            (put(LEAST - 1, LEAST - 1, 0), offer(&[u64::from(LEAST) - 1 - TAIL as u64])),
+            (put(MOST as u32, MOST as u32, 0), offer(&[(MOST - TAIL) as u64])),
             (Packet { kind: Kind::Velo, ..put(len, len, 0) }, offer(&[body])),
             (most, offer(&[u64::from(u32::MAX) - TAIL as u64])),
         ];
@@ -278,6 +347,56 @@ mod tests {
             assert!(alone(&bytes[HEAD..end]).is_err(), "{end}");
         }
         assert!(alone(&[&bytes[HEAD..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn slots_keep_packets_and_names() {
+        let led = |packet: &Packet, ids: &[u64]| {
+            let mut bytes = Vec::new();
+            encode_led(packet, FIRST, 0xfeed, ids, &mut bytes);
+            assert_eq!(bytes.len(), LED);
+            bytes
+        };
+        let most = put(LANDS, LANDS, 0);
+        for ids in [&[][..], &[7], &[1, 2, 3, 4, 5, 6, u64::MAX]] {
+            let bytes = led(&most, ids);
+            let (head, rest) = Head::of(&bytes).unwrap();
+            assert_eq!(head, FIRST);
+            let (packet, id) = decode_led(rest, &RULES).unwrap();
+            assert_eq!((packet.len, packet.tag, id), (LANDS, 77, 0xfeed));
+            assert_eq!(names_of_led(rest).collect::<Vec<_>>(), ids);
+        }
+        let bad = [
+            put(LANDS + 1, LANDS + 1, 0),
+            put(LANDS - 8, LANDS, 0),
+            put(LANDS - 8, LANDS, 8),
+            put(0, 0, 0),
+            Packet { kind: Kind::Velo, ..put(LANDS, LANDS, 0) },
+            Packet { error: extoll_abi::ErrorUnits::REQUESTER, ..put(LANDS, LANDS, 0) },
+        ];
+        for packet in bad {
+            assert!(decode_led(&led(&packet, &[])[HEAD..], &RULES).is_err(), "{packet:?}");
+        }
+        assert!(decode_led(&led(&most, &[])[HEAD..HEAD + WORDS - 1], &RULES).is_err());
+        assert!(decode_led(&message(&[1; 100])[HEAD..], &RULES).is_err());
+    }
+
+    #[test]
+    fn landings_keep_their_keys() {
+        let key = |len: u64| Key::try_from(&[&len.to_le_bytes()[..], &[9; 16]].concat()[..]).unwrap();
+        let (len, mut bytes) = (super::super::landing::Ground::LEN as u64, Vec::new());
+        encode_landing(FIRST, 0x1230, &key(len), &mut bytes);
+        let (head, rest) = Head::of(&bytes).unwrap();
+        assert!(head == FIRST && decode_releases(rest).is_none());
+        let runway = decode_landing(rest).unwrap().unwrap();
+        assert_eq!((runway.first, runway.key), (0x1230, key(len)));
+        // Neither is taken for the other.
+        assert!(decode_landing(&message(&[1; 100])[HEAD..]).is_none());
+        encode_landing(FIRST, 0x1230, &key(len - 1), &mut bytes);
+        assert!(decode_landing(&bytes[HEAD..]).unwrap().is_err());
+        for end in HEAD..bytes.len() {
+            assert!(decode_landing(&bytes[HEAD..end]).is_none_or(|cut| cut.is_err()), "{end}");
+        }
     }
 
     #[test]

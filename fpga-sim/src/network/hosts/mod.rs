@@ -17,6 +17,7 @@ mod events;
 mod fabric;
 mod file;
 mod grants;
+mod landing;
 mod lines;
 mod link;
 mod lives;

@@ -16,7 +16,7 @@ const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Frames that the two say in turn.
 const IN_TURN: u64 = 4;
 
@@ -299,6 +299,17 @@ mod tests {
         assert!(heard(&mut called, &first).is_some());
         called.say(&random().unwrap().to_le_bytes()).unwrap();
         assert!(heard(&mut called, &second).is_none(), "of another meeting");
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let mut bytes = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 }.bytes(5);
+        bytes[MAGIC.len()] = 77;
+        let said = Hello::of(&bytes).unwrap_err().to_string();
+        assert!(
+            said.contains("speaks version 77") && said.contains(&format!("this one {VERSION}")),
+            "{said}"
+        );
     }
 
     #[test]

@@ -24,6 +24,8 @@ struct Node {
     last: AtomicU32,
     /// 0, or how the last process ended that was met.
     end: AtomicU8,
+    /// It has a landing for this process.
+    lands: AtomicBool,
 }
 
 impl Seen {
@@ -56,6 +58,15 @@ impl Seen {
         node.process.store(process, Ordering::Relaxed);
         node.end.store(0, Ordering::Release);
         node.era.store(era, Ordering::Release);
+    }
+
+    /// The process at a node has a landing for this one, or no more.
+    pub fn set_lands(&self, node: u16, lands: bool) {
+        self.nodes[usize::from(node)].lands.store(lands, Ordering::Relaxed);
+    }
+
+    pub fn lands(&self, node: u16) -> bool {
+        self.nodes.get(usize::from(node)).is_some_and(|node| node.lands.load(Ordering::Relaxed))
     }
 
     pub fn gone(&self, node: u16, end: End) {

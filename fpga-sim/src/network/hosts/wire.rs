@@ -13,6 +13,20 @@ pub(super) struct Piece {
     pub len: usize,
 }
 
+/// What a peer is to have at a place that it opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write<'a> {
+    pub key: &'a Key,
+    /// First byte of what the key is of.
+    pub at: u64,
+    pub head: &'a [u8],
+    /// What is behind it.
+    pub from: u64,
+    pub len: usize,
+    pub immediate: u32,
+    pub token: u64,
+}
+
 pub(super) trait Wire {
     /// Another process, as the wire knows it.
     type Peer: Copy;
@@ -39,6 +53,18 @@ pub(super) trait Wire {
         piece: Piece,
         token: u64,
     ) -> Result<Taken, WireError>;
+    /// Whether there is [`write`](Self::write), and what it tells of comes in order with messages.
+    fn writes(&self) -> bool;
+    /// # Safety
+    /// As [`grant`](Self::grant), and it tolerates that peers write there at any time, those too that were removed, until the wire
+    /// is dropped.
+    unsafe fn open(&mut self, address: u64, len: usize) -> Result<(Self::Grant, Key), WireError>;
+    /// Writes what is led by `head`, which is copied, to where a peer [lets](Self::open) it; the peer gets [`Event::Written`] in order with
+    /// messages. [`Event::Done`] or [`Event::Failed`] says that the memory is not read any more.
+    ///
+    /// # Safety
+    /// Memory of the process, mapped until then.
+    unsafe fn write(&mut self, peer: Self::Peer, write: &Write<'_>) -> Result<Taken, WireError>;
     /// Moves it on; how many things happened.
     fn poll(&mut self, each: impl FnMut(Event<'_>)) -> Result<usize, WireError>;
     /// A descriptor to sleep on; whether that may begin.

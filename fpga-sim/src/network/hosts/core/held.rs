@@ -92,7 +92,7 @@ impl<W: Wire> Core<W> {
     }
 
     /// What the next message to a node may say to have been read.
-    fn releases_of(&self, node: u16) -> Vec<u64> {
+    pub(super) fn releases_of(&self, node: u16) -> Vec<u64> {
         let (link, fits) = (&self.links[usize::from(node)], self.buffer.len() + RELEASES * 8 <= MESSAGE_MAX);
         let ours = |release: &&(u16, u64, u64)| fits && (release.0, release.1) == (node, link.ticket);
         self.long.releases.iter().take_while(ours).take(RELEASES).map(|release| release.2).collect()

@@ -99,6 +99,7 @@ impl<W: Wire> Core<W> {
     }
 
     fn hear_gone(&mut self, node: u16, end: End) {
+        self.close_landing(node, end == End::Left);
         self.forget_peer(node);
         let link = &mut self.links[usize::from(node)];
         self.counts.thrown_away += link.untaken();
@@ -113,6 +114,8 @@ impl<W: Wire> Core<W> {
     }
 
     pub(super) fn forget_peer(&mut self, node: u16) {
+        self.close_landing(node, false);
+        self.seen.set_lands(node, false);
         self.links[usize::from(node)].held.clear();
         self.holding.retain(|holding| *holding != node);
         if let Some(peer) = self.links[usize::from(node)].peer.take()

@@ -6,7 +6,7 @@
 //! * a death is known after 100 ms, the end of a host and a cut after 6 s, to all that had met the process;
 //! * nobody is taken for lost where nothing worse happened than a cut, or a host standing still, for 3 s;
 //! * there, who has left properly, with all that it sent taken, is taken for lost by nobody;
-//! * long payloads are read as they were when they were sent, and memory that was taken back is read by nobody;
+//! * long payloads are read, and written, as they were when they were sent, and memory that was taken back is read by nobody;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!
 //! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
@@ -245,7 +245,7 @@ fn networks_of_hosts_keep_their_promises() {
         let (taken, read) = (world.taken, world.read);
         return eprintln!("{taken} packets taken, {read} long payloads read, {} losses", world.lost.len());
     }
-    let (mut taken, mut lost, mut left, mut read, mut unread) = (0, 0, 0, 0, 0);
+    let (mut taken, mut lost, mut left, mut read, mut unread, mut landed) = (0, 0, 0, 0, 0, 0);
     let first = number("GGAS_HOSTS_FIRST").unwrap_or(0);
     for seed in first..first + number("GGAS_HOSTS_SEEDS").unwrap_or(300) {
         let world = simulate(seed, false);
@@ -254,10 +254,13 @@ fn networks_of_hosts_keep_their_promises() {
         left += world.left.len();
         read += world.read;
         unread += world.unread.len();
+        landed += world.landed;
     }
     eprintln!("{taken} packets taken, {lost} times somebody was lost, {left} times somebody left");
-    eprintln!("{read} long payloads read; {unread} times some were not, since their process was gone");
-    assert!(taken > 0 && lost > 0 && left > 0 && read > 0 && unread > 0);
+    eprintln!(
+        "{landed} payloads landed; {read} long payloads read; {unread} times some were not, since their process was gone"
+    );
+    assert!(taken > 0 && lost > 0 && left > 0 && read > 0 && unread > 0 && landed > 0);
 }
 
 #[test]

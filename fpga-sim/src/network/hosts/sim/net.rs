@@ -10,7 +10,7 @@ use std::time::Duration;
 use ggas_wire::{Event, Key, Taken, WireError};
 
 use crate::network::hosts::events::Connection;
-use crate::network::hosts::wire::{Piece, Wire};
+use crate::network::hosts::wire::{Piece, Wire, Write};
 
 /// A read of what a process granted.
 #[derive(Clone, Debug)]
@@ -22,11 +22,53 @@ pub struct Read {
     pub token: u64,
 }
 
+/// A write into a landing. Its source is read when it comes.
+#[derive(Clone, Debug)]
+pub struct Landed {
+    pub grant: u64,
+    pub at: u64,
+    pub head: Vec<u8>,
+    pub from: (u64, usize),
+    /// What was read there, if that was before.
+    pub bytes: Option<Vec<u8>>,
+    pub immediate: u32,
+    pub token: u64,
+}
+
+/// What goes from one process to another, in order.
+#[derive(Clone, Debug)]
+pub enum Goes {
+    Message(Vec<u8>),
+    Write(Landed),
+}
+
+impl Landed {
+    /// Its source is read now at the latest.
+    pub fn read(&mut self) -> &[u8] {
+        let (from, len) = self.from;
+        self.bytes.get_or_insert_with(|| {
+            // SAFETY: a source, which lives as long as the world.
+            unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec()
+        })
+    }
+}
+
+/// What came.
+#[derive(Debug)]
+pub enum Came {
+    Message(Vec<u8>),
+    Written(u32),
+}
+
 /// Messages on their way, and those that are there.
 #[derive(Default)]
 pub struct Messages {
-    pub gone: Vec<(usize, usize, Vec<u8>)>,
-    pub come: HashMap<usize, VecDeque<Vec<u8>>>,
+    pub gone: Vec<(usize, usize, Goes)>,
+    pub come: HashMap<usize, VecDeque<Came>>,
+    /// Between processes, in order.
+    pub on_wire: HashMap<(usize, usize), VecDeque<Goes>>,
+    /// Memory that others may write: whose, and where.
+    pub open: HashMap<u64, (usize, u64, usize)>,
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
@@ -56,6 +98,38 @@ impl Messages {
         refuses
     }
 
+    /// Sources of writes on these ways are read now.
+    pub fn read_sources(&mut self, ways: impl Fn(usize, usize) -> bool) {
+        for (from, to, goes) in &mut self.gone {
+            if let (Goes::Write(landed), true) = (goes, ways(*from, *to)) {
+                landed.read();
+            }
+        }
+        for ((from, to), on_way) in &mut self.on_wire {
+            if ways(*from, *to) {
+                for goes in on_way {
+                    if let Goes::Write(landed) = goes {
+                        landed.read();
+                    }
+                }
+            }
+        }
+    }
+
+    /// A write comes, where its landing is still open; who wrote hears of it.
+    pub fn land(&mut self, (from, to): (usize, usize), mut landed: Landed) {
+        let (at, head, token) = (landed.at as usize, landed.head.clone(), landed.token);
+        let bytes = [&head, landed.read()].concat();
+        self.ended.push((from, token, true));
+        let Some((of, address, len)) = self.open.get(&landed.grant).copied() else { return };
+        assert!(of == to && at + bytes.len() <= len, "{from} writes beyond what {of} opened");
+        // SAFETY: inside of a landing that is open.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (address as usize + at) as *mut u8, bytes.len())
+        };
+        self.come.entry(to).or_default().push_back(Came::Written(landed.immediate));
+    }
+
     /// A read gets no bytes.
     pub fn fail(&mut self, number: u64) {
         if let Some(read) = self.reads.remove(&number) {
@@ -78,6 +152,8 @@ impl Wire for SimWire {
             |(number, read): (&u64, &Read)| ((read.by, read.of) == (self.me, peer)).then_some(*number);
         let numbers: Vec<u64> = messages.reads.iter().filter_map(of_peer).collect();
         numbers.into_iter().for_each(|number| messages.fail(number));
+        // A library may read later what is on its way there: README.md says so.
+        messages.read_sources(|from, to| (from, to) == (self.me, peer));
         Ok(())
     }
 
@@ -90,7 +166,8 @@ impl Wire for SimWire {
     }
 
     fn revoke(&mut self, grant: u64) {
-        let gone = self.messages.borrow_mut().grants.remove(&grant);
+        let messages = &mut *self.messages.borrow_mut();
+        let gone = messages.grants.remove(&grant).or_else(|| messages.open.remove(&grant));
         assert_eq!(gone.map(|gone| gone.0), Some(self.me), "taken back once, by who granted it");
     }
 
@@ -115,7 +192,32 @@ impl Wire for SimWire {
         if messages.refuses() {
             return Ok(Taken::Later);
         }
-        messages.gone.push((self.me, peer, bytes.to_vec()));
+        messages.gone.push((self.me, peer, Goes::Message(bytes.to_vec())));
+        Ok(Taken::Yes)
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    unsafe fn open(&mut self, address: u64, len: usize) -> Result<(u64, Key), WireError> {
+        let messages = &mut *self.messages.borrow_mut();
+        messages.last += 1;
+        messages.open.insert(messages.last, (self.me, address, len));
+        let key = [(len as u64).to_le_bytes(), messages.last.to_le_bytes()].concat();
+        Ok((messages.last, Key::try_from(&key[..])?))
+    }
+
+    unsafe fn write(&mut self, peer: usize, write: &Write<'_>) -> Result<Taken, WireError> {
+        let messages = &mut *self.messages.borrow_mut();
+        if messages.refuses() {
+            return Ok(Taken::Later);
+        }
+        let Write { key, at, head, from, len, immediate, token } = *write;
+        let grant = key.bytes()[8..].try_into().map(u64::from_le_bytes).expect("a key of the simulation");
+        let (head, from) = (head.to_vec(), (from, len));
+        let landed = Landed { grant, at, head, from, bytes: None, immediate, token };
+        messages.gone.push((self.me, peer, Goes::Write(landed)));
         Ok(Taken::Yes)
     }
 
@@ -132,7 +234,12 @@ impl Wire for SimWire {
                     false => each(Event::Failed { token: *token, why: "its process is gone".to_owned() }),
                 }
             }
-            come.iter().filter(|_| !now).for_each(|bytes| each(Event::Message(bytes)));
+            for came in come.iter().filter(|_| !now) {
+                match came {
+                    Came::Message(bytes) => each(Event::Message(bytes)),
+                    Came::Written(immediate) => each(Event::Written(*immediate)),
+                }
+            }
         };
         tell(first);
         tell(!first);

@@ -77,6 +77,8 @@ pub struct Process {
     waiting: VecDeque<Packet>,
     /// Packets whose payloads are read, and the numbers of the reads.
     reading: Vec<(Packet, u64)>,
+    /// Those whose payloads lie in a landing.
+    landed: Vec<Packet>,
     departures: u32,
     looks_at: Duration,
 }
@@ -101,7 +103,6 @@ pub struct World {
     what: HashMap<u64, Event>,
     number: u64,
     messages: Rc<RefCell<Messages>>,
-    on_wire: HashMap<(usize, usize), VecDeque<Vec<u8>>>,
     tcps: Vec<Tcp>,
     went: Ways,
     came: BTreeMap<(usize, usize, usize), usize>,
@@ -116,6 +117,7 @@ pub struct World {
     in_use: Vec<u32>,
     /// Long payloads that came, and those that did not: to whom and of whom.
     pub read: u64,
+    pub landed: u64,
     pub unread: HashSet<(usize, usize)>,
     slow: Duration,
     /// Every event is told.
@@ -144,7 +146,6 @@ impl World {
             what: HashMap::new(),
             number: 0,
             messages: Rc::new(RefCell::new(messages)),
-            on_wire: HashMap::new(),
             tcps: Vec::new(),
             went: BTreeMap::new(),
             came: BTreeMap::new(),
@@ -154,6 +155,7 @@ impl World {
             sources: BTreeMap::new(),
             in_use: Vec::new(),
             read: 0,
+            landed: 0,
             unread: HashSet::new(),
             told: false,
         }
@@ -208,6 +210,7 @@ impl World {
             open: HashMap::new(),
             waiting: VecDeque::new(),
             reading: Vec::new(),
+            landed: Vec::new(),
             departures: 0,
             looks_at: EVER,
         });
@@ -257,11 +260,7 @@ impl World {
             }
             Event::Message { from, to } => {
                 if self.reach(from, to, event).is_some() {
-                    let bytes = self.on_wire.get_mut(&(from, to)).and_then(VecDeque::pop_front);
-                    if self.processes[to].alive {
-                        self.messages.borrow_mut().come.entry(to).or_default().extend(bytes);
-                        self.step(to);
-                    }
+                    self.arrive(from, to);
                 }
             }
             Event::Read { number, bytes, from, to } => {
@@ -340,7 +339,7 @@ impl World {
         let (now, process) = (self.now(), &mut self.processes[who]);
         let soon =
             !process.seen.has_arrivals() && !process.core.has_out() && !process.core.desk().is_called();
-        let soon = soon && !process.core.holds();
+        let soon = soon && !process.core.holds() && process.landed.is_empty();
         let again = !soon || std::mem::take(&mut self.messages.borrow_mut().refused);
         let next = next.map_or(EVER, |next| next.duration_since(self.clock.origin()));
         let next =

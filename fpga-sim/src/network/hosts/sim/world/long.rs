@@ -6,7 +6,8 @@ use extoll_abi::Address;
 
 use super::{Event, World};
 use crate::memory::runs::Run;
-use crate::network::hosts::message::{LEAST, RUNS};
+use crate::network::hosts::landing::LANDS;
+use crate::network::hosts::message::{LANDS_FROM, LEAST, RUNS};
 use crate::network::shared::codec::tests::put;
 use crate::packet::{ByReference, Hold, HoldState, Kind, Packet, Payload};
 use crate::wake::Wake;
@@ -46,12 +47,18 @@ const LOWEST: u64 = u64::MAX / 255;
 impl World {
     /// A packet with a long payload, in one or several pieces of memory.
     pub fn post_long(&mut self, who: usize, to: u16, kind: Kind) {
-        let len = LEAST + self.random.u32(..5_000);
+        // Without a landing shorter ones go as bytes.
+        let least = if self.processes[who].seen.lands(to) { LANDS_FROM } else { LEAST };
+        let len = match self.random.u8(..8) {
+            0 => LANDS + self.random.u32(1..5_000),
+            _ => least + self.random.u32(..5_000),
+        };
         let (tag, process) = self.number_packet(who, to);
         let bytes = payload(tag, len as usize);
         let mut runs = Vec::new();
         let mut at = 0;
-        for left in (0..self.random.u32(..RUNS as u32)).rev() {
+        let runs_most = if self.random.bool() || len < LEAST { 1 } else { RUNS as u32 };
+        for left in (0..self.random.u32(..runs_most)).rev() {
             let part = self.random.u32(1..(len - at) - left);
             runs.push(Run { address: bytes.as_ptr() as u64 + u64::from(at), len: part });
             at += part;
@@ -90,8 +97,11 @@ impl World {
         let messages = &mut *self.messages.borrow_mut();
         messages.come.remove(&who);
         messages.grants.retain(|_, (of, ..)| *of != who);
+        messages.open.retain(|_, (of, ..)| *of != who);
         messages.reads.retain(|_, read| read.by != who);
+        messages.read_sources(|from, _| from == who);
         self.processes[who].reading.clear();
+        self.processes[who].landed.clear();
         self.sources.values_mut().filter(|source| source.of == who).for_each(Source::reuse);
         self.in_use.retain(|tag| self.sources[tag].of != who);
     }
@@ -143,13 +153,33 @@ impl World {
         if self.random.u8(..16) == 0 {
             return; // it has nowhere to put it
         }
-        if let Payload::Far(far) = &packet.payload {
-            let read = far.fetch();
-            self.processes[who].reading.push((packet, read));
+        match &packet.payload {
+            Payload::Far(far) => {
+                let read = far.fetch();
+                self.processes[who].reading.push((packet, read));
+            }
+            Payload::Foreign(_) => self.processes[who].landed.push(packet),
+            _ => {}
+        }
+    }
+
+    /// Cards copy what landed, now or later.
+    fn look_at_landed(&mut self, who: usize) {
+        for packet in std::mem::take(&mut self.processes[who].landed) {
+            let Payload::Foreign(source) = &packet.payload else { continue };
+            if self.random.bool() {
+                self.processes[who].landed.push(packet);
+                continue;
+            }
+            let mut bytes = vec![0; source.len()];
+            source.read(&mut bytes);
+            assert!(*bytes == *payload(packet.tag, packet.len as usize), "what landed are other bytes");
+            self.landed += 1;
         }
     }
 
     pub(super) fn look_at_reads(&mut self, who: usize) {
+        self.look_at_landed(who);
         for (packet, read) in std::mem::take(&mut self.processes[who].reading) {
             let Payload::Far(far) = &packet.payload else { continue };
             match far.fetched(read) {
@@ -167,6 +197,7 @@ impl World {
     pub(super) fn check_long(&self) {
         for (who, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
             assert!(process.reading.is_empty(), "{who}: {} payloads are still read", process.reading.len());
+            assert!(process.landed.is_empty(), "{who}: {} payloads are not copied", process.landed.len());
         }
         for (tag, source) in self.sources.iter().filter(|(_, source)| self.processes[source.of].alive) {
             assert!(source.hold.is_done(), "packet {tag} of {}: its memory may still be read", source.of);

@@ -1,11 +1,14 @@
 //! Packets: what processes post, what the wire takes, and what cards take, in the order in which it went.
 
+use std::collections::VecDeque;
+
 use extoll_abi::Address;
 
 use super::{Event, World};
 use crate::network::hosts::core::Sent;
 use crate::network::hosts::message::{self, Head, MOST};
-use crate::network::shared::codec::{Rules, tests::put};
+use crate::network::hosts::sim::net::{Came, Goes};
+use crate::network::shared::codec::{Malformed, Rules, tests::put};
 use crate::packet::{ANYONE, Class, Kind, Packet, Payload};
 
 /// Payload of those that have one.
@@ -60,30 +63,64 @@ impl World {
     pub(super) fn flush(&mut self) {
         self.begin_reads();
         let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
-        for (from, to, bytes) in gone {
-            let (_, rest) = Head::of(&bytes).expect("a head");
-            let mut rest = rest;
-            while message::decode_releases(rest).is_none() {
-                let (node, here) = (self.processes[from].node, self.processes[to].node);
-                let rules = |class| Rules { class, from: node, to: here, most: MOST as u32, process: ANYONE };
-                let packet = message::decode(rest, &rules(Class::Request));
-                let packet = packet.or_else(|_| message::decode(rest, &rules(Class::Response)));
-                let (packet, _, behind) = packet.expect("a packet");
-                rest = behind;
-                let meant = self.meant[&packet.tag];
-                assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
-                let class = packet.class() as usize;
-                let accepted = self.accepted.entry((from, here, class)).or_default();
-                // Those before it were thrown away, or they come too late.
-                let place = accepted.iter().position(|tag| *tag == packet.tag);
-                accepted.drain(..=place.expect("packets go in the order in which they were accepted"));
-                let now = self.now();
-                self.went.entry((from, to, class)).or_default().push((packet.tag, now));
+        for (from, to, goes) in gone {
+            match &goes {
+                Goes::Message(bytes) => self.went_in_message(from, to, bytes),
+                Goes::Write(landed) => {
+                    let (_, rest) = Head::of(&landed.head).expect("a head");
+                    let decoded = self.decode(from, to, |rules| message::decode_led(rest, rules));
+                    self.note_went(from, to, &decoded.0);
+                }
             }
-            self.on_wire.entry((from, to)).or_default().push_back(bytes);
+            self.messages.borrow_mut().on_wire.entry((from, to)).or_default().push_back(goes);
             let at = self.delay();
             self.plan(at, Event::Message { from, to });
         }
+    }
+
+    fn decode<T>(&self, from: usize, to: usize, decode: impl Fn(&Rules) -> Result<T, Malformed>) -> T {
+        let (from, to) = (self.processes[from].node, self.processes[to].node);
+        let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
+        decode(&rules(Class::Request)).or_else(|_| decode(&rules(Class::Response))).expect("a packet")
+    }
+
+    fn went_in_message(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let (_, mut rest) = Head::of(bytes).expect("a head");
+        while message::decode_releases(rest).is_none() && message::decode_landing(rest).is_none() {
+            let (packet, _, behind) = self.decode(from, to, |rules| message::decode(rest, rules));
+            rest = behind;
+            self.note_went(from, to, &packet);
+        }
+    }
+
+    fn note_went(&mut self, from: usize, to: usize, packet: &Packet) {
+        let here = self.processes[to].node;
+        let meant = self.meant[&packet.tag];
+        assert!(meant.is_none_or(|meant| meant == to), "a packet for {meant:?} goes to {to}");
+        let class = packet.class() as usize;
+        let accepted = self.accepted.entry((from, here, class)).or_default();
+        // Those before it were thrown away, or they come too late.
+        let place = accepted.iter().position(|tag| *tag == packet.tag);
+        accepted.drain(..=place.expect("packets go in the order in which they were accepted"));
+        let now = self.now();
+        self.went.entry((from, to, class)).or_default().push((packet.tag, now));
+    }
+
+    /// The next of what goes from one process to another is there.
+    pub(super) fn arrive(&mut self, from: usize, to: usize) {
+        let next = self.messages.borrow_mut().on_wire.get_mut(&(from, to)).and_then(VecDeque::pop_front);
+        let alive = self.processes[to].alive;
+        match next {
+            Some(Goes::Message(bytes)) if alive => {
+                self.messages.borrow_mut().come.entry(to).or_default().push_back(Came::Message(bytes));
+            }
+            Some(Goes::Write(landed)) if alive => {
+                self.messages.borrow_mut().land((from, to), landed);
+                self.step(from);
+            }
+            _ => return,
+        }
+        self.step(to);
     }
 
     /// A card takes a packet: the next one that went.
