@@ -183,6 +183,7 @@ impl FarSource for Granted {
 impl Drop for Granted {
     fn drop(&mut self) {
         self.desk.state().released.push(self.grant);
-        self.desk.call();
+        // The news wait for the next packet, or a few asks: to ask the wire at once would delay the answer.
+        self.desk.busy.store(true, Ordering::Release);
     }
 }
