@@ -142,6 +142,9 @@ int gmpi_shim_open(char *why, size_t room)
 			return GMPI_ERR_OTHER;
 		}
 		initialized_here = 1;
+		/* MPICH asks these of errors that it finds in MPI_Test, whatever communicator the request is of. */
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+		MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 	} else {
 		MPI_Query_thread(&provided);
 		if (provided < MPI_THREAD_MULTIPLE) {

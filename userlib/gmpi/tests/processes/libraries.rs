@@ -49,10 +49,13 @@ fn everything_by_mpi_libraries() {
 fn library_of(mpicc: &str) -> Option<CString> {
     let output = Command::new(mpicc).arg("-show").output().expect("the compiler runs");
     let said = String::from_utf8(output.stdout).expect("a command line");
-    // libmpi.so may be a script of the linker's.
-    let names = ["libmpi.so.40", "libmpi.so.12", "libmpi.so"];
-    let folders = said.split_whitespace().filter_map(|word| word.strip_prefix("-L"));
-    let library = folders.flat_map(|folder| names.map(|name| Path::new(folder).join(name)));
+    let words =
+        |start: &'static str| said.split_whitespace().filter_map(move |word| word.strip_prefix(start));
+    // Two libraries may be in one folder: -lmpi of the one, -lmpich of the other.
+    let name = words("-l").find(|name| name.starts_with("mpi"))?;
+    // Without a number it may be a script of the linker's.
+    let names = ["so.40", "so.12", "so"].map(|end| format!("lib{name}.{end}"));
+    let library = words("-L").flat_map(|folder| names.each_ref().map(|name| Path::new(folder).join(name)));
     let library = library.into_iter().find(|path| path.exists())?;
     Some(CString::new(library.into_os_string().into_vec()).expect("a path"))
 }
