@@ -2,7 +2,10 @@
 /*
  * Half round trips between two hosts by OpenSHMEM: of puts, with a flag behind them. Lines as of hosts_mpi.c.
  *
- * oshcc -O2 -Wall -Wextra hosts_shmem.c -o hosts_shmem && oshrun --host h1,h2 -n 2 hosts_shmem
+ * oshcc -O2 -Wall -Wextra hosts_shmem.c -o hosts_shmem && oshrun --mca memory ^patcher --host h1,h2 -n 2 hosts_shmem
+ *
+ * Without `memory ^patcher` every OpenSHMEM program of Open MPI 4.1.4 crashes in shmem_finalize(): its last free() calls a hook of a component
+ * that has been unloaded.
  */
 #include <shmem.h>
 #include <stdint.h>

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod jobs;
+mod peers;
 mod slurm;
 mod ucx;
 
@@ -24,6 +25,7 @@ const PORT: u16 = 7000;
 pub enum InC {
     Librma2,
     Gaspi,
+    Peers,
 }
 
 /// See the module's description.
@@ -175,6 +177,14 @@ pub const ALL: &[Scenario] = &[
         short: false,
         in_c: None,
         run: ucx::many,
+    },
+    Scenario {
+        name: "peers",
+        about: "puts beside messages and puts of Open MPI, MPICH and OpenSHMEM; takes a release build",
+        hosts: 2,
+        short: false,
+        in_c: Some(InC::Peers),
+        run: peers::peers,
     },
     Scenario {
         name: "bad-input",
