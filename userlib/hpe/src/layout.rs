@@ -15,12 +15,21 @@ pub struct ggas_hpe_counts {
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     ["Size of ggas_hpe_counts"][::core::mem::size_of::<ggas_hpe_counts>() - 32usize];
-    ["Alignment of ggas_hpe_counts"][::core::mem::align_of::<ggas_hpe_counts>() - 8usize];
-    ["Offset of field: ggas_hpe_counts::local"][::core::mem::offset_of!(ggas_hpe_counts, local) - 0usize];
-    ["Offset of field: ggas_hpe_counts::remote"][::core::mem::offset_of!(ggas_hpe_counts, remote) - 8usize];
-    ["Offset of field: ggas_hpe_counts::kept"][::core::mem::offset_of!(ggas_hpe_counts, kept) - 16usize];
-    ["Offset of field: ggas_hpe_counts::outside"]
-        [::core::mem::offset_of!(ggas_hpe_counts, outside) - 24usize];
+    [
+        "Alignment of ggas_hpe_counts",
+    ][::core::mem::align_of::<ggas_hpe_counts>() - 8usize];
+    [
+        "Offset of field: ggas_hpe_counts::local",
+    ][::core::mem::offset_of!(ggas_hpe_counts, local) - 0usize];
+    [
+        "Offset of field: ggas_hpe_counts::remote",
+    ][::core::mem::offset_of!(ggas_hpe_counts, remote) - 8usize];
+    [
+        "Offset of field: ggas_hpe_counts::kept",
+    ][::core::mem::offset_of!(ggas_hpe_counts, kept) - 16usize];
+    [
+        "Offset of field: ggas_hpe_counts::outside",
+    ][::core::mem::offset_of!(ggas_hpe_counts, outside) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -36,10 +45,22 @@ pub struct ggas_hpe_map {
 const _: () = {
     ["Size of ggas_hpe_map"][::core::mem::size_of::<ggas_hpe_map>() - 48usize];
     ["Alignment of ggas_hpe_map"][::core::mem::align_of::<ggas_hpe_map>() - 8usize];
-    ["Offset of field: ggas_hpe_map::begin"][::core::mem::offset_of!(ggas_hpe_map, begin) - 0usize];
-    ["Offset of field: ggas_hpe_map::bytes"][::core::mem::offset_of!(ggas_hpe_map, bytes) - 8usize];
-    ["Offset of field: ggas_hpe_map::own"][::core::mem::offset_of!(ggas_hpe_map, own) - 16usize];
-    ["Offset of field: ggas_hpe_map::own_bytes"][::core::mem::offset_of!(ggas_hpe_map, own_bytes) - 24usize];
-    ["Offset of field: ggas_hpe_map::bit"][::core::mem::offset_of!(ggas_hpe_map, bit) - 32usize];
-    ["Offset of field: ggas_hpe_map::counts"][::core::mem::offset_of!(ggas_hpe_map, counts) - 40usize];
+    [
+        "Offset of field: ggas_hpe_map::begin",
+    ][::core::mem::offset_of!(ggas_hpe_map, begin) - 0usize];
+    [
+        "Offset of field: ggas_hpe_map::bytes",
+    ][::core::mem::offset_of!(ggas_hpe_map, bytes) - 8usize];
+    [
+        "Offset of field: ggas_hpe_map::own",
+    ][::core::mem::offset_of!(ggas_hpe_map, own) - 16usize];
+    [
+        "Offset of field: ggas_hpe_map::own_bytes",
+    ][::core::mem::offset_of!(ggas_hpe_map, own_bytes) - 24usize];
+    [
+        "Offset of field: ggas_hpe_map::bit",
+    ][::core::mem::offset_of!(ggas_hpe_map, bit) - 32usize];
+    [
+        "Offset of field: ggas_hpe_map::counts",
+    ][::core::mem::offset_of!(ggas_hpe_map, counts) - 40usize];
 };

@@ -48,6 +48,7 @@ mod files;
 mod fork;
 mod futex;
 #[allow(missing_docs)]
+#[rustfmt::skip]
 pub mod layout;
 mod map;
 mod objects;
