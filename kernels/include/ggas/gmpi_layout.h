@@ -155,7 +155,7 @@
 #define GMPI_ERR_OP		10
 #define GMPI_ERR_ARG		13
 #define GMPI_ERR_UNKNOWN	14
-#define GMPI_ERR_TRUNCATE	15	/* the message is longer than the buffer: its first bytes are there */
+#define GMPI_ERR_TRUNCATE	15	/* the message is longer than the buffer: its first bytes are there, but by MPICH, which may drop it */
 #define GMPI_ERR_OTHER		16
 #define GMPI_ERR_INTERN		17
 #define GMPI_ERR_IN_STATUS	18

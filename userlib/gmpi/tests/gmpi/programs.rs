@@ -116,7 +116,7 @@ fn check(
         for (rank, plan) in plans.iter().enumerate() {
             let errors = results[rank].errors(block);
             let status = |number| results[rank].status_of(block, number);
-            if let Some(wrong) = random::difference(plan, &errors, status, &memory(rank, block, None)) {
+            if let Some(wrong) = random::difference(plan, true, &errors, status, &memory(rank, block, None)) {
                 panic!("{what}, rank {rank}, block {block}: {wrong}");
             }
         }

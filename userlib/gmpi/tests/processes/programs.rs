@@ -21,8 +21,10 @@ fn programs() {
         let results = here.run(plan.script.clone());
         let mut memory = vec![0; AREA];
         here.memory.read(0, &mut memory).expect("in range");
-        let wrong =
-            random::difference(plan, &results.errors(0), |number| results.status_of(0, number), &memory);
+        // MPICH over UCX drops a message that is too long.
+        let first_bytes = !here.gmpi.carrier().contains("MPICH");
+        let status = |number| results.status_of(0, number);
+        let wrong = random::difference(plan, first_bytes, &results.errors(0), status, &memory);
         assert_eq!(wrong, None, "seed {seed}, rank {rank} of {size}, {}", here.gmpi.carrier());
     }
     here.gmpi.close().expect("all came");

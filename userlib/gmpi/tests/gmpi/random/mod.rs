@@ -414,6 +414,9 @@ fn receive_of(
     let fits = message.bytes.len().min(receive.room);
     let error = if fits < message.bytes.len() { GMPI_ERR_TRUNCATE } else { 0 };
     let at = plan.target(receive.room, &message.bytes[..fits], rng);
+    if error != 0 {
+        plan.is_cut(at, receive.room);
+    }
     let status = (message.from as i32, message.tag as i32, error, fits as u64);
     ([at, receive.room as u64, OF_BYTES, receive.source, receive.tag, comm], status)
 }
