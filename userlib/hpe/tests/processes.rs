@@ -244,6 +244,40 @@ fn signal_in_a_fetch() {
     assert!(CAUGHT.load(Ordering::SeqCst) > before);
 }
 
+/// A handler that it ran would wait for itself where it touched an object.
+#[test]
+fn the_thread_that_serves_faults_takes_no_signals() {
+    let _runtime = runtime();
+    let began = std::time::Instant::now();
+    // It has no name before it runs.
+    while serving_threads() == 0 {
+        assert!(began.elapsed().as_secs() < 60, "no thread serves faults");
+        std::thread::yield_now();
+    }
+}
+
+/// Looks at the signals of all threads that serve faults.
+fn serving_threads() -> usize {
+    let mut found = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap().path();
+        // Threads of other tests may end meanwhile.
+        let Ok(status) = std::fs::read_to_string(task.join("status")) else { continue };
+        if !status.starts_with("Name:\thpe-faults\n") {
+            continue;
+        }
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        let blocked = u64::from_str_radix(blocked.trim(), 16).unwrap();
+        let is_blocked = |signal: i32| blocked >> (signal - 1) & 1 == 1;
+        for signal in [libc::SIGUSR1, libc::SIGALRM, libc::SIGINT, libc::SIGCHLD, libc::SIGPROF] {
+            assert!(is_blocked(signal), "{signal}: {blocked:#x}");
+        }
+        assert!(!is_blocked(libc::SIGSEGV) && !is_blocked(libc::SIGBUS), "its own faults end the process");
+        found += 1;
+    }
+    found
+}
+
 #[test]
 fn handlers_of_others_get_their_faults() {
     passes("chain");

@@ -3,13 +3,14 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ggas_clock::Clock;
 
+use super::masked::Masked;
 use super::object::{Keeping, Served};
 use super::table;
 use super::track::Track;
@@ -95,6 +96,8 @@ pub(crate) struct Server {
 impl Server {
     pub fn start(rings: OwnedFd, keeping: Arc<Keeping>) -> Result<Server, HpeError> {
         let (stopped, stop) = pipe()?;
+        // The thread begins so: a handler of the program that it ran, and that touched an object, would wait for this very thread.
+        let _masked = Masked::new();
         let thread = std::thread::Builder::new()
             .name("hpe-faults".into())
             .spawn(move || run(&rings, &stopped, &keeping))
@@ -136,9 +139,12 @@ fn run(rings: &OwnedFd, stopped: &OwnedFd, keeping: &Keeping) {
         if let Some(userfault) = userfault {
             let mut messages = [Message::NONE; 16];
             let got = userfault.read(&mut messages);
-            later.extend(messages[..got].iter().filter_map(Message::fault));
             served |= got > 0;
-            later.retain(|&(address, writes)| !is_answered(address, writes, userfault));
+            let waits = |&(address, writes): &(u64, bool)| !is_answered(address, writes, userfault);
+            later.retain(waits);
+            let before = later.len();
+            later.extend(messages[..got].iter().filter_map(Message::fault).filter(waits));
+            keeping.counters.waited.fetch_add((later.len() - before) as u64, Relaxed);
         }
         if served {
             last = Clock::REAL.now();
@@ -177,10 +183,7 @@ fn is_answered(address: u64, writes: bool, userfault: &Userfault) -> bool {
     let Some(object) = table::find(address) else { return true };
     let offset = (address - object.start) as usize;
     match object.serve(offset, writes, false) {
-        Served::Later => {
-            object.keeping.counters.waited.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            false
-        }
+        Served::Later => false,
         // Opened pages woke their waiters already, except those who came behind.
         Served::Yes => {
             userfault.wake(address & !(crate::segment::PAGE as u64 - 1), crate::segment::PAGE);
