@@ -29,7 +29,8 @@ pub enum Tracking {
     Protect,
     /// `mprotect`; a thread serves all faults.
     ProtectByThread,
-    /// `userfaultfd`: a thread serves all faults, also those of system calls. Needs Linux 5.19, and the right to.
+    /// `userfaultfd`: a thread serves all faults, also those of system calls. Needs Linux 5.19, and the right to; before 6.4 blocks that
+    /// are only read go back to the device, too.
     Userfault,
 }
 
@@ -47,6 +48,7 @@ pub struct Builder {
     shadow: bool,
     tracking: Tracking,
     between: Between,
+    protects: bool,
     direct: bool,
     cufile: Option<PathBuf>,
 }
@@ -66,6 +68,7 @@ impl Default for Builder {
             shadow: true,
             tracking: Tracking::Protect,
             between: None,
+            protects: true,
             direct: false,
             cufile: None,
         }
@@ -150,6 +153,13 @@ impl Builder {
         Builder { direct: true, cufile: Some(path.to_owned()), ..self }
     }
 
+    /// Whether `userfaultfd` maps pages protected (yes by default), as Linux can since 6.4: for tests of what is done without.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn protects_at_once(self, protects: bool) -> Builder {
+        Builder { protects, ..self }
+    }
+
     /// Calls `look` between the halves of each copy of a shared object's block, for tests. It may run in a signal handler.
     #[doc(hidden)]
     #[must_use]
@@ -186,7 +196,7 @@ impl Builder {
         let (requests, hand_over) = pipe()?;
         let keeping = Arc::new(Keeping {
             track: match self.tracking {
-                Tracking::Userfault => Track::Userfault(Userfault::new()?),
+                Tracking::Userfault => Track::Userfault(Userfault::new(self.protects)?),
                 Tracking::Protect | Tracking::ProtectByThread => Track::Protect,
             },
             shadow: self.shadow,

@@ -3,28 +3,19 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use common::objects::{ALL, BLOCK, WORDS, inside, made, wait_until, words};
 use common::{devices, on_gpus};
 use ggas_hpe::{HpeError, Runtime, Tracking, Use};
 use ggas_kernels::{Launch, start};
 use ggas_selftest::args::selftest_threads;
 
-const BLOCK: usize = 4096;
-const WORDS: usize = 8 * BLOCK / 8;
-const ALL: [Tracking; 3] = [Tracking::Protect, Tracking::ProtectByThread, Tracking::Userfault];
-
-/// A runtime, unless this machine does not allow `userfaultfd`.
+/// Two devices; see [`made`].
 fn runtime(tracking: Tracking) -> Option<Runtime> {
-    match devices(2).block(BLOCK).tracking(tracking).build() {
-        Err(HpeError::System { what, error }) if what.starts_with("userfaultfd") => {
-            eprintln!("not run: {what}: {error}");
-            None
-        }
-        made => Some(made.unwrap()),
-    }
+    made(devices(2).block(BLOCK).tracking(tracking))
 }
 
 /// The same where kernels are threads of the host, whose closures stand for them.
@@ -34,19 +25,6 @@ fn runtime_of_threads(tracking: Tracking) -> Option<Runtime> {
         return None;
     }
     runtime(tracking)
-}
-
-fn words<'a>(runtime: &Runtime, device: usize) -> &'a [AtomicU64] {
-    let start = runtime.alloc_shared(runtime.devices()[device], WORDS * 8).unwrap();
-    // SAFETY: the object lives as long as the test, and is used by atomics only.
-    unsafe { std::slice::from_raw_parts(start.cast(), WORDS) }
-}
-
-/// What a kernel sees.
-fn inside<'a>(runtime: &Runtime, words: &[AtomicU64]) -> &'a [AtomicU64] {
-    let address = runtime.device_address(words.as_ptr().cast()).unwrap();
-    // SAFETY: as above.
-    unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) }
 }
 
 #[test]
@@ -189,53 +167,6 @@ fn threads_that_touch_an_object_of_a_kernel_wait_for_its_end() {
         });
         assert_eq!(shared[3].load(Ordering::Relaxed), 42);
     }
-}
-
-fn wait_until(mut done: impl FnMut() -> bool) {
-    let began = std::time::Instant::now();
-    while !done() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing happened");
-        std::thread::yield_now();
-    }
-}
-
-/// Whether a thread that looks at a block while it arrives reads one half of it and not the other.
-fn is_torn(shadow: bool) -> bool {
-    let (half_way, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let waiting: Arc<std::sync::OnceLock<Runtime>> = Arc::default();
-    let (reached, seen, counted) = (half_way.clone(), looked.clone(), waiting.clone());
-    let between = move || {
-        reached.store(true, Ordering::SeqCst);
-        let waits = || counted.get().is_some_and(|runtime| runtime.counts().shared.waiting > 0);
-        wait_until(|| seen.load(Ordering::SeqCst) || waits());
-    };
-    let runtime =
-        Runtime::builder().executors(1).block(BLOCK).shadow(shadow).between(between).build().unwrap();
-    let shared = words(&runtime, 0);
-    let device = inside(&runtime, shared);
-    runtime
-        .launch(&[(shared.as_ptr().cast(), Use::Write)], || {
-            device.iter().for_each(|word| word.store(1, Ordering::Relaxed));
-        })
-        .unwrap();
-    let _ = waiting.set(runtime.clone());
-    std::thread::scope(|scope| {
-        let looker = scope.spawn(|| {
-            wait_until(|| half_way.load(Ordering::SeqCst));
-            let halves = [&shared[0], &shared[BLOCK / 8 - 1]].map(|word| word.load(Ordering::Relaxed));
-            looked.store(true, Ordering::SeqCst);
-            halves
-        });
-        assert_eq!(shared[1].load(Ordering::Relaxed), 1, "who fetches sees all");
-        let halves = looker.join().unwrap();
-        halves[0] != halves[1]
-    })
-}
-
-#[test]
-fn without_a_shadow_threads_read_halves_and_with_it_never() {
-    assert!(is_torn(false), "the race of the paper");
-    assert!(!is_torn(true));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Shared objects: one pointer for the host and a device.
 
 pub(crate) mod fault;
+mod launch;
 mod masked;
 mod memory_file;
 pub(crate) mod object;

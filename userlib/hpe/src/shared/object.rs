@@ -75,13 +75,13 @@ pub(crate) struct Object {
     pub memory: Memory,
     pub device: Arc<dyn Device>,
     pub keeping: Arc<Keeping>,
-    states: Box<[AtomicU32]>,
+    pub(super) states: Box<[AtomicU32]>,
     /// Whether any block is not INVALID: what a launch looks at first.
-    touched: AtomicBool,
+    pub(super) touched: AtomicBool,
     /// The thread that launches a kernel with this object, or 0.
-    launcher: AtomicI32,
+    pub(super) launcher: AtomicI32,
     /// Copies through the shadow that are under way; launches wait for them.
-    copies: AtomicI32,
+    pub(super) copies: AtomicI32,
     generation: u32,
 }
 
@@ -154,7 +154,7 @@ impl Object {
     }
 
     /// Bytes `start..end` of a block.
-    fn block(&self, block: usize) -> (usize, usize) {
+    pub(super) fn block(&self, block: usize) -> (usize, usize) {
         let start = block * self.keeping.block;
         (start, (start + self.keeping.block).min(self.size))
     }
@@ -190,8 +190,8 @@ impl Object {
         self.keeping.counters.faults.fetch_add(1, Ordering::Relaxed);
         let (from, to) = self.block(index);
         match self.admit(seen, (from, to), needs) {
-            Ok(()) => {
-                self.leave(state, if writes { DIRTY } else { CLEAN });
+            Ok(may) => {
+                self.leave(state, if may == Access::Write { DIRTY } else { CLEAN });
                 Served::Yes
             }
             Err(_) => {
@@ -201,27 +201,40 @@ impl Object {
         }
     }
 
-    /// Brings bytes to the host if the device has them, and lets the host in. The block is busy.
-    fn admit(&self, seen: u32, (from, to): (usize, usize), access: Access) -> Result<(), HpeError> {
+    /// Brings bytes to the host if the device has them, and lets the host in: says what it may do. The block is busy.
+    fn admit(&self, seen: u32, (from, to): (usize, usize), access: Access) -> Result<Access, HpeError> {
         let (start, len) = (self.start + from as u64, to - from);
         let track = &self.keeping.track;
         if seen == INVALID {
             if !self.keeping.shadow {
-                track.allow(start, len, true, Access::Write)?;
+                track.admit_copy(start, len)?;
             }
             let inside = self.memory.inside + from as u64;
             // SAFETY: both sides are this object's; the block is busy, so no other thread copies it.
-            unsafe { self.copy(self.side(from), inside, len, false)? };
+            let copied = unsafe { self.copy(self.side(from), inside, len, false) };
+            if let Err(error) = copied {
+                if !self.keeping.shadow {
+                    // Nothing arrived: the next access has to be seen, too.
+                    let _ = track.shut(start, len);
+                }
+                return Err(error);
+            }
             self.keeping.counters.fetched.fetch_add(len as u64, Ordering::Relaxed);
         }
-        track.allow(start, len, seen == INVALID, access)
+        track.allow(start, len, seen == INVALID && self.keeping.shadow, access)
     }
 
     /// Copies in halves if somebody wants to look in between.
     ///
     /// # Safety
     /// As [`Device::copy_now`].
-    unsafe fn copy(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError> {
+    pub(super) unsafe fn copy(
+        &self,
+        dst: u64,
+        src: u64,
+        len: usize,
+        to_device: bool,
+    ) -> Result<(), HpeError> {
         let Some(between) = &self.keeping.between else {
             // SAFETY: the caller's contract.
             return unsafe { self.device.copy_now(dst, src, len, to_device) };
@@ -235,7 +248,7 @@ impl Object {
         unsafe { self.device.copy_now(dst + behind, src + behind, len - half, to_device) }
     }
 
-    fn leave(&self, state: &AtomicU32, to: u32) {
+    pub(super) fn leave(&self, state: &AtomicU32, to: u32) {
         state.store(to, Ordering::SeqCst);
         if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
             futex::wake_all(state);
@@ -258,17 +271,6 @@ impl Object {
     pub fn is_open(&self, offset: usize, writes: bool) -> bool {
         let state = self.states.get(offset / self.keeping.block).map(|state| state.load(Ordering::Acquire));
         matches!((state, writes), (Some(DIRTY), _) | (Some(CLEAN), false))
-    }
-
-    /// Whether a kernel has it.
-    pub fn is_launched(&self) -> bool {
-        self.launcher.load(Ordering::SeqCst) != 0
-    }
-
-    /// Whether this thread launches a kernel with the object right now.
-    pub fn is_launched_here(&self) -> bool {
-        // Who this thread is takes a system call.
-        self.is_launched() && self.launcher.load(Ordering::SeqCst) == futex::thread()
     }
 
     /// Has the host's side be the newest for `len` bytes at `offset`, and no launch begin, until the result is dropped.
@@ -297,81 +299,6 @@ impl Object {
         }
         Ok(held)
     }
-
-    /// Hands the object to a kernel: the device gets what the host wrote.
-    pub fn begin_launch(&self) -> Result<(), HpeError> {
-        let me = futex::thread();
-        loop {
-            match self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(owner) if owner == me => return Err(HpeError::InUse { address: self.start }),
-                Err(_) => self.wait(0),
-            }
-        }
-        while self.copies.load(Ordering::SeqCst) != 0 {
-            ggas_clock::Clock::REAL.yield_now();
-        }
-        if !self.touched.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let _masked = Masked::new();
-        let stored = (0..self.states.len()).try_for_each(|block| self.store(block));
-        if stored.is_err() {
-            self.end(false);
-        }
-        stored
-    }
-
-    /// Sends a block to the device if the host wrote it.
-    fn store(&self, index: usize) -> Result<(), HpeError> {
-        let Some(state) = self.states.get(index) else { return Ok(()) };
-        loop {
-            match state.load(Ordering::SeqCst) {
-                BUSY => self.wait(index * self.keeping.block),
-                DIRTY => {
-                    if state.compare_exchange(DIRTY, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                        break;
-                    }
-                }
-                _ => return Ok(()),
-            }
-        }
-        let (from, to) = self.block(index);
-        let (start, len) = (self.start + from as u64, to - from);
-        let sent = self.keeping.track.allow(start, len, false, Access::Read).and_then(|()| {
-            // SAFETY: both sides are this object's; the block is busy, and the host may only read it.
-            unsafe { self.copy(self.memory.inside + from as u64, self.side(from), len, true) }
-        });
-        if sent.is_err() {
-            // Still the host's: nothing it wrote is lost.
-            let _ = self.keeping.track.allow(start, len, false, Access::Write);
-        } else {
-            self.keeping.counters.stored.fetch_add(len as u64, Ordering::Relaxed);
-        }
-        self.leave(state, if sent.is_err() { DIRTY } else { CLEAN });
-        sent
-    }
-
-    /// Takes the object back from a kernel, which `wrote` it or only read it.
-    pub fn end_launch(&self, wrote: bool) -> Result<(), HpeError> {
-        let shut = if wrote && self.touched.load(Ordering::SeqCst) {
-            self.keeping.track.shut(self.start, self.size)
-        } else {
-            Ok(())
-        };
-        self.end(wrote && shut.is_ok());
-        shut
-    }
-
-    fn end(&self, invalid: bool) {
-        if invalid && self.touched.swap(false, Ordering::SeqCst) {
-            self.states.iter().for_each(invalidate);
-        }
-        self.launcher.store(0, Ordering::SeqCst);
-        if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
-            self.states.iter().for_each(futex::wake_all);
-        }
-    }
 }
 
 impl Drop for Object {
@@ -386,19 +313,6 @@ impl Drop for Object {
             libc::munmap(self.shadow as *mut _, self.size);
         }
         self.device.unmap(&self.memory, self.size);
-    }
-}
-
-/// The device has the newest bytes of a block; who made it busy leaves it first, as the launch keeps him back.
-fn invalidate(state: &AtomicU32) {
-    loop {
-        match state.load(Ordering::SeqCst) {
-            INVALID => return,
-            BUSY => ggas_clock::Clock::REAL.yield_now(),
-            seen => {
-                let _ = state.compare_exchange(seen, INVALID, Ordering::SeqCst, Ordering::Relaxed);
-            }
-        }
     }
 }
 

@@ -42,8 +42,8 @@ impl Track {
         }
     }
 
-    /// Lets the host access pages, which were shut until now or not.
-    pub fn allow(&self, start: u64, len: usize, shut: bool, access: Access) -> Result<(), HpeError> {
+    /// Lets the host access pages, which were shut until now or not; says what it may do now, which may be more than was asked for.
+    pub fn allow(&self, start: u64, len: usize, shut: bool, access: Access) -> Result<Access, HpeError> {
         match self {
             Track::Protect => protect(
                 start,
@@ -52,9 +52,18 @@ impl Track {
                     Access::Read => libc::PROT_READ,
                     Access::Write => libc::PROT_READ | libc::PROT_WRITE,
                 },
-            ),
-            Track::Userfault(userfault) if shut => userfault.open(start, len, access == Access::Read),
-            Track::Userfault(userfault) => userfault.protect(start, len, access == Access::Read),
+            )?,
+            Track::Userfault(userfault) if shut => return userfault.open(start, len, access),
+            Track::Userfault(userfault) => userfault.protect(start, len, access == Access::Read)?,
+        }
+        Ok(access)
+    }
+
+    /// Opens pages that were shut to a copy that arrives in them. Who waits for them is not told.
+    pub fn admit_copy(&self, start: u64, len: usize) -> Result<(), HpeError> {
+        match self {
+            Track::Protect => protect(start, len, libc::PROT_READ | libc::PROT_WRITE),
+            Track::Userfault(userfault) => userfault.open_quietly(start, len),
         }
     }
 

@@ -1,11 +1,13 @@
 //! `userfaultfd`: the kernel reports the faults of ranges to whoever reads a file descriptor (Linux 5.19 for memory that is shared).
 //!
 //! A block that the host may not touch has no pages in the user's mapping, so each access is a minor fault; a block that both have is
-//! protected against writing.
+//! protected against writing. Linux before 6.4 does not map pages so that they are protected from the first moment on; there a block that
+//! is read counts as written, since a write between mapping and protecting would not be noticed.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::error::HpeError;
+use crate::shared::track::Access;
 
 /// `_IOWR(0xAA, 0x3f, struct uffdio_api)` and its neighbours in `linux/userfaultfd.h`.
 const API: u64 = 0xc018_aa3f;
@@ -22,7 +24,10 @@ const VERSION: u64 = 0xaa;
 const FEATURES: u64 = 1 | 1 << 10 | 1 << 12;
 /// `UFFDIO_REGISTER_MODE_WP`, `_MINOR`.
 const MODES: u64 = 2 | 4;
+const CONTINUE_QUIETLY: u64 = 1;
 const CONTINUE_PROTECTED: u64 = 2;
+const WRITEPROTECT_QUIETLY: u64 = 2;
+const OPENING: &str = "opening pages of a shared object";
 const EVENT_PAGEFAULT: u8 = 0x12;
 const FAULT_WRITE: u64 = 1;
 const FAULT_PROTECTED: u64 = 2;
@@ -82,11 +87,16 @@ impl Message {
     }
 }
 
-pub(crate) struct Userfault(OwnedFd);
+pub(crate) struct Userfault {
+    descriptor: OwnedFd,
+    /// The mode that maps pages protected; the kernel says EINVAL if it does not know it.
+    protected: u64,
+}
 
 impl Userfault {
     /// A descriptor of this process.
-    pub fn new() -> Result<Userfault, HpeError> {
+    /// `protects`: whether pages are mapped protected where the kernel can, as Linux 6.4 and later; without, for tests, as before.
+    pub fn new(protects: bool) -> Result<Userfault, HpeError> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: no pointers.
         let mut raw = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) } as i32;
@@ -107,14 +117,18 @@ impl Userfault {
             ));
         }
         // SAFETY: ours alone.
-        let userfault = Userfault(unsafe { OwnedFd::from_raw_fd(raw) });
+        let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        // Above all modes that there are.
+        let unknown = 1 << 63;
+        let userfault =
+            Userfault { descriptor, protected: if protects { CONTINUE_PROTECTED } else { unknown } };
         let mut api = Api { api: VERSION, features: FEATURES, ioctls: 0 };
         userfault.ask(API, &mut api, "userfaultfd for shared memory (needs Linux 5.19)")?;
         Ok(userfault)
     }
 
     pub fn raw(&self) -> i32 {
-        self.0.as_raw_fd()
+        self.descriptor.as_raw_fd()
     }
 
     /// One ioctl with its structure.
@@ -140,30 +154,57 @@ impl Userfault {
         let _ = self.ask(UNREGISTER, &mut Range { start, len: size as u64 }, "");
     }
 
-    /// Maps the pages of a block whose bytes have arrived.
-    pub fn open(&self, start: u64, len: usize, protected: bool) -> Result<(), HpeError> {
-        let (mut at, end) = (start, start + len as u64);
+    /// Maps the pages of a block whose bytes have arrived; says what the host may do with them from now on: what it asked for, or more.
+    pub fn open(&self, start: u64, len: usize, access: Access) -> Result<Access, HpeError> {
+        if access == Access::Read {
+            match self.map(start, len, self.protected) {
+                Ok(false) => return Ok(Access::Read),
+                Ok(true) => return self.protect(start, len, true).map(|()| Access::Read),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(error) => return Err(HpeError::System { what: OPENING, error }),
+            }
+        }
+        self.map(start, len, 0).map_err(|error| HpeError::System { what: OPENING, error })?;
+        // Pages may remember from before that they were protected.
+        self.protect(start, len, false).map(|()| Access::Write)
+    }
+
+    /// Maps the pages of a block for bytes that arrive in them: who waits goes on waiting.
+    pub fn open_quietly(&self, start: u64, len: usize) -> Result<(), HpeError> {
+        let mapped = self.map(start, len, CONTINUE_QUIETLY);
+        mapped.map_err(|error| HpeError::System { what: OPENING, error })?;
+        self.write_protect(start, len, WRITEPROTECT_QUIETLY)
+    }
+
+    /// Maps pages; whether any of them was mapped before, and stays as it was.
+    fn map(&self, start: u64, len: usize, mode: u64) -> std::io::Result<bool> {
+        let (mut at, end, mut was_mapped) = (start, start + len as u64, false);
         while at < end {
-            let mode = if protected { CONTINUE_PROTECTED } else { 0 };
             let mut argument = Continue { range: Range { start: at, len: end - at }, mode, mapped: 0 };
             // SAFETY: the request's structure.
             if unsafe { libc::ioctl(self.raw(), CONTINUE as _, &mut argument as *mut Continue) } == 0 {
                 break;
             }
-            match std::io::Error::last_os_error().raw_os_error() {
+            let error = std::io::Error::last_os_error();
+            match error.raw_os_error() {
                 Some(libc::EAGAIN) => at += argument.mapped.max(0) as u64,
-                Some(libc::EEXIST) => at += crate::segment::PAGE as u64,
-                _ => return Err(HpeError::system("opening pages of a shared object")),
+                Some(libc::EEXIST) => {
+                    was_mapped = true;
+                    at += crate::segment::PAGE as u64;
+                }
+                _ => return Err(error),
             }
         }
-        // Pages may remember from before that they were protected. What was just mapped woke its waiters.
-        if protected { Ok(()) } else { self.protect(start, len, false) }
+        Ok(was_mapped)
     }
 
     /// Protects pages against writing; or lets the host write, and wakes who waits for them.
     pub fn protect(&self, start: u64, len: usize, protected: bool) -> Result<(), HpeError> {
-        let range = Range { start, len: len as u64 };
-        let mut argument = WriteProtect { range, mode: u64::from(protected) };
+        self.write_protect(start, len, u64::from(protected))
+    }
+
+    fn write_protect(&self, start: u64, len: usize, mode: u64) -> Result<(), HpeError> {
+        let mut argument = WriteProtect { range: Range { start, len: len as u64 }, mode };
         self.ask(WRITEPROTECT, &mut argument, "protecting pages of a shared object")
     }
 

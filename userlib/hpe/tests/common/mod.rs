@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test binary uses all")]
 
+pub mod objects;
+
 use ggas_gpu::Gpu;
 use ggas_hpe::{Builder, Runtime};
 

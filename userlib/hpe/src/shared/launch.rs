@@ -1,0 +1,111 @@
+//! Launches of kernels with a shared object: the device gets what the host wrote, and the host what the kernel wrote (digest 2.5).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::masked::Masked;
+use super::object::Object;
+use super::object::state::{BUSY, CLEAN, DIRTY, INVALID};
+use super::track::Access;
+use crate::error::HpeError;
+use crate::futex;
+
+impl Object {
+    /// Whether a kernel has it.
+    pub fn is_launched(&self) -> bool {
+        self.launcher.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether this thread launches a kernel with the object right now.
+    pub fn is_launched_here(&self) -> bool {
+        // Who this thread is takes a system call.
+        self.is_launched() && self.launcher.load(Ordering::SeqCst) == futex::thread()
+    }
+
+    /// Hands the object to a kernel: the device gets what the host wrote.
+    pub fn begin_launch(&self) -> Result<(), HpeError> {
+        let me = futex::thread();
+        loop {
+            match self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(owner) if owner == me => return Err(HpeError::InUse { address: self.start }),
+                Err(_) => self.wait(0),
+            }
+        }
+        while self.copies.load(Ordering::SeqCst) != 0 {
+            ggas_clock::Clock::REAL.yield_now();
+        }
+        if !self.touched.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let _masked = Masked::new();
+        let stored = (0..self.states.len()).try_for_each(|block| self.store(block));
+        if stored.is_err() {
+            self.end(false);
+        }
+        stored
+    }
+
+    /// Sends a block to the device if the host wrote it.
+    fn store(&self, index: usize) -> Result<(), HpeError> {
+        let Some(state) = self.states.get(index) else { return Ok(()) };
+        loop {
+            match state.load(Ordering::SeqCst) {
+                BUSY => self.wait(index * self.keeping.block),
+                DIRTY => {
+                    if state.compare_exchange(DIRTY, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                        break;
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+        let (from, to) = self.block(index);
+        let (start, len) = (self.start + from as u64, to - from);
+        let sent = self.keeping.track.allow(start, len, false, Access::Read).and_then(|_| {
+            // SAFETY: both sides are this object's; the block is busy, and the host may only read it.
+            unsafe { self.copy(self.memory.inside + from as u64, self.side(from), len, true) }
+        });
+        if sent.is_err() {
+            // Still the host's: nothing it wrote is lost.
+            let _ = self.keeping.track.allow(start, len, false, Access::Write);
+        } else {
+            self.keeping.counters.stored.fetch_add(len as u64, Ordering::Relaxed);
+        }
+        self.leave(state, if sent.is_err() { DIRTY } else { CLEAN });
+        sent
+    }
+
+    /// Takes the object back from a kernel, which `wrote` it or only read it.
+    pub fn end_launch(&self, wrote: bool) -> Result<(), HpeError> {
+        let shut = if wrote && self.touched.load(Ordering::SeqCst) {
+            self.keeping.track.shut(self.start, self.size)
+        } else {
+            Ok(())
+        };
+        self.end(wrote && shut.is_ok());
+        shut
+    }
+
+    fn end(&self, invalid: bool) {
+        if invalid && self.touched.swap(false, Ordering::SeqCst) {
+            self.states.iter().for_each(invalidate);
+        }
+        self.launcher.store(0, Ordering::SeqCst);
+        if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
+            self.states.iter().for_each(futex::wake_all);
+        }
+    }
+}
+
+/// The device has the newest bytes of a block; who made it busy leaves it first, as the launch keeps him back.
+fn invalidate(state: &AtomicU32) {
+    loop {
+        match state.load(Ordering::SeqCst) {
+            INVALID => return,
+            BUSY => ggas_clock::Clock::REAL.yield_now(),
+            seen => {
+                let _ = state.compare_exchange(seen, INVALID, Ordering::SeqCst, Ordering::Relaxed);
+            }
+        }
+    }
+}
