@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::blocks::Range;
 use crate::context::{Context, Ticket};
 use crate::error::HpeError;
 use crate::objects::Place;
@@ -141,7 +142,7 @@ impl Copier<'_> {
             Ok(buffer.len())
         };
         // SAFETY: the caller's contract.
-        unsafe { self.feed(to, dst, len, fill) }.map(|_| Way::Staged)
+        unsafe { self.feed(&Range::One(to, dst), len, fill) }.map(|_| Way::Staged)
     }
 
     /// From a device to the host.
@@ -169,7 +170,7 @@ impl Copier<'_> {
             Ok(buffer.len())
         };
         // SAFETY: the caller's contract.
-        unsafe { self.drain(from, src, len, empty) }.map(|_| Way::Staged)
+        unsafe { self.drain(&Range::One(from, src), len, empty) }.map(|_| Way::Staged)
     }
 
     /// # Safety
@@ -242,106 +243,6 @@ impl Copier<'_> {
         // A device carries its copies out in order or not: all are looked at.
         sending.into_iter().flatten().try_for_each(|ticket| to.finish(ticket))
     }
-
-    /// Copies `len` bytes that `fill` gets, block by block, to a device: while the device takes one in, the next is got. Ends early
-    /// where `fill` gets less than it was asked for; returns how much there was. An error behind the first block is left to the next
-    /// call, as `read` does.
-    ///
-    /// # Safety
-    /// The device's side as in [`copy`](Self::copy).
-    pub unsafe fn feed(
-        &self,
-        context: &Context,
-        dst: u64,
-        len: usize,
-        mut fill: impl FnMut(&mut [u8], usize) -> Result<usize, HpeError>,
-    ) -> Result<usize, HpeError> {
-        let pair = self.pool.take()?;
-        let mut run = || {
-            let mut sending: [Option<Ticket>; 2] = [None, None];
-            let mut total = 0;
-            for (block, (offset, bytes)) in blocks(len, self.pool.buffer()).enumerate() {
-                let which = block % 2;
-                if let Some(ticket) = sending[which].take() {
-                    context.finish(ticket)?;
-                }
-                // SAFETY: the buffer has been sent, so it is this thread's alone.
-                let buffer = unsafe { std::slice::from_raw_parts_mut(pair.buffer(which), bytes) };
-                let got = match fill(buffer, offset) {
-                    Err(error) if total == 0 => return Err(error),
-                    Err(_) => 0,
-                    Ok(got) => got.min(bytes),
-                };
-                if got > 0 {
-                    // SAFETY: the caller's contract; the buffer is not touched until it is sent.
-                    let ticket =
-                        unsafe { context.submit(dst + offset as u64, pair.buffer(which) as u64, got)? };
-                    sending[which] = Some(ticket);
-                }
-                total += got;
-                if got < bytes {
-                    break;
-                }
-            }
-            sending.into_iter().flatten().try_for_each(|ticket| context.finish(ticket))?;
-            Ok(total)
-        };
-        let total = run();
-        settle(pair, total)
-    }
-
-    /// The other direction: while `empty` puts one block away, the device gives the next. Ends early where `empty` takes less.
-    ///
-    /// # Safety
-    /// The device's side as in [`copy`](Self::copy).
-    pub unsafe fn drain(
-        &self,
-        context: &Context,
-        src: u64,
-        len: usize,
-        mut empty: impl FnMut(&[u8], usize) -> Result<usize, HpeError>,
-    ) -> Result<usize, HpeError> {
-        let pair = self.pool.take()?;
-        let get = |block: usize, offset: usize, bytes: usize| {
-            // SAFETY: the caller's contract; the buffer was emptied before.
-            unsafe { context.submit(pair.buffer(block) as u64, src + offset as u64, bytes) }
-        };
-        let mut run = || {
-            let mut coming = blocks(len, self.pool.buffer()).enumerate();
-            let mut next = match coming.next() {
-                Some((block, (offset, bytes))) => Some((get(block, offset, bytes)?, block, offset, bytes)),
-                None => None,
-            };
-            let mut total = 0;
-            while let Some((ticket, block, offset, bytes)) = next {
-                context.finish(ticket)?;
-                next = match coming.next() {
-                    Some((block, (offset, bytes))) => {
-                        Some((get(block, offset, bytes)?, block, offset, bytes))
-                    }
-                    None => None,
-                };
-                // SAFETY: the block has come; the device writes the other buffer now.
-                let put = empty(unsafe { std::slice::from_raw_parts(pair.buffer(block), bytes) }, offset);
-                let stop = match put {
-                    Ok(put) => {
-                        total += put.min(bytes);
-                        (put < bytes).then_some(Ok(total))
-                    }
-                    Err(error) => Some(if total == 0 { Err(error) } else { Ok(total) }),
-                };
-                if let Some(result) = stop {
-                    if let Some((ticket, ..)) = next {
-                        context.finish(ticket)?;
-                    }
-                    return result;
-                }
-            }
-            Ok(total)
-        };
-        let total = run();
-        settle(pair, total)
-    }
 }
 
 /// Whether a copy that failed so may still use its buffers.
@@ -350,7 +251,7 @@ fn may_go_on(error: &HpeError) -> bool {
 }
 
 /// Returns the buffers, unless a copy may still use them.
-fn settle<T>(pair: Pair<'_>, result: Result<T, HpeError>) -> Result<T, HpeError> {
+pub(crate) fn settle<T>(pair: Pair<'_>, result: Result<T, HpeError>) -> Result<T, HpeError> {
     if result.as_ref().is_err_and(may_go_on) {
         pair.abandon();
     }
@@ -376,6 +277,6 @@ fn reach(to: &Context, from: &Context) -> bool {
 }
 
 /// Offsets and lengths of the blocks of `len` bytes.
-fn blocks(len: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn blocks(len: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..len).step_by(block.max(1)).map(move |offset| (offset, block.min(len - offset)))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shorter transfers are not worth the registration of a file.
-const LEAST: usize = 1 << 20;
+pub(crate) const LEAST: usize = 1 << 20;
 
 /// `CUfileError_t`.
 #[repr(C)]
@@ -90,8 +90,8 @@ impl Direct {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Moves bytes between a regular file and memory of a GPU; `None` if it has to go another way. Without `offset` the file's position is
-    /// used, and moved on.
+    /// Moves bytes between a regular file and memory of a GPU; `None` if it has to go another way. The file's
+    /// position is not used.
     ///
     /// # Safety
     /// `len` bytes at `address` are the device's, and nobody uses them otherwise meanwhile.
@@ -100,14 +100,9 @@ impl Direct {
         file: RawFd,
         address: u64,
         len: usize,
-        offset: Option<i64>,
+        at: i64,
         writes: bool,
     ) -> Option<usize> {
-        if len < LEAST {
-            return None;
-        }
-        // SAFETY: a descriptor of the caller's.
-        let at = offset.unwrap_or_else(|| unsafe { libc::lseek(file, 0, libc::SEEK_CUR) });
         let mut description =
             Description { kind: 1, file: Descriptor { file }, operations: std::ptr::null() };
         let mut handle = std::ptr::null_mut();
@@ -124,10 +119,6 @@ impl Direct {
         };
         // What fails is tried through buffers, whose error is told.
         let moved = usize::try_from(moved).ok()?;
-        if offset.is_none() {
-            // SAFETY: the same descriptor.
-            unsafe { libc::lseek(file, at + moved as i64, libc::SEEK_SET) };
-        }
         self.moved.fetch_add(moved as u64, Ordering::Relaxed);
         Some(moved)
     }

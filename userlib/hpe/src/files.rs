@@ -1,13 +1,17 @@
 //! Files to and from any memory (digest 2.7): blocks go through two pinned buffers, so that the disk and a copy engine work at a time.
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
-use crate::direct::Direct;
+use crate::blocks::Range;
+use crate::direct::{Direct, LEAST};
 use crate::error::HpeError;
 use crate::fork;
-use crate::objects::Place;
+use crate::objects::{Allocation, Place};
 use crate::runtime::Runtime;
-use crate::spread::Piece;
+
+/// What moves bytes without the host's memory, where the device has them, and what keeps them there.
+type PastTheHost<'a> = (&'a Direct, u64, Option<Arc<Allocation>>);
 
 impl Runtime {
     /// Reads from a file, a pipe or a socket to any memory, as `read` and (with `offset`) `pread` do. Only of a regular file it asks more
@@ -26,9 +30,28 @@ impl Runtime {
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
         // SAFETY: the caller's contract.
-        if let Some(moved) = unsafe { self.past_the_host(file, into as u64, len, offset, false)? } {
-            return Ok(moved);
+        let read = |offset: Option<i64>| unsafe { self.read_through(file, into, len, offset) };
+        match self.past_the_host(file, into as u64, len)? {
+            None => read(offset),
+            Some((direct, address, _kept)) => from_position(file, len, offset, |at| {
+                // SAFETY: the same; the range was checked.
+                let moved = at.and_then(|at| unsafe { direct.transfer(file, address, len, at, false) });
+                moved.map_or_else(|| read(at), Ok)
+            }),
         }
+    }
+
+    /// Reads through the host's memory.
+    ///
+    /// # Safety
+    /// As [`read_file`](Self::read_file).
+    unsafe fn read_through(
+        &self,
+        file: RawFd,
+        into: *mut u8,
+        len: usize,
+        offset: Option<i64>,
+    ) -> Result<usize, HpeError> {
         let mut get = |buffer: *mut u8, len: usize, done: usize| {
             // SAFETY: the buffer has so many bytes.
             count(unsafe {
@@ -57,9 +80,28 @@ impl Runtime {
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
         // SAFETY: the caller's contract.
-        if let Some(moved) = unsafe { self.past_the_host(file, from as u64, len, offset, true)? } {
-            return Ok(moved);
+        let write = |offset: Option<i64>| unsafe { self.write_through(file, from, len, offset) };
+        match self.past_the_host(file, from as u64, len)? {
+            Some((direct, address, _kept)) if !appends(file) => from_position(file, len, offset, |at| {
+                // SAFETY: the same; the range was checked.
+                let moved = at.and_then(|at| unsafe { direct.transfer(file, address, len, at, true) });
+                moved.map_or_else(|| write(at), Ok)
+            }),
+            _ => write(offset),
         }
+    }
+
+    /// Writes through the host's memory.
+    ///
+    /// # Safety
+    /// As [`write_file`](Self::write_file).
+    unsafe fn write_through(
+        &self,
+        file: RawFd,
+        from: *const u8,
+        len: usize,
+        offset: Option<i64>,
+    ) -> Result<usize, HpeError> {
         let mut put = |buffer: *const u8, len: usize, done: usize| {
             // SAFETY: the buffer has so many bytes.
             count(unsafe {
@@ -83,27 +125,18 @@ impl Runtime {
         self.inner.direct.as_ref().map(Direct::moved).map_err(Clone::clone)
     }
 
-    /// Moves bytes by GPUDirect Storage; `None` where they have to go through the host.
-    ///
-    /// # Safety
-    /// As [`read_file`](Self::read_file).
-    unsafe fn past_the_host(
+    /// `None` where bytes have to go through the host's memory.
+    fn past_the_host(
         &self,
         file: RawFd,
         address: u64,
         len: usize,
-        offset: Option<i64>,
-        writes: bool,
-    ) -> Result<Option<usize>, HpeError> {
+    ) -> Result<Option<PastTheHost<'_>>, HpeError> {
         fork::check(self.inner.generation)?;
         let Ok(direct) = &self.inner.direct else { return Ok(None) };
         let Place::Device { index, address, _kept } = self.place(address, len)? else { return Ok(None) };
-        let is_gpu = self.inner.contexts[index].device.gpu().is_some();
-        if !(is_gpu || direct.for_all) || !is_regular(file) {
-            return Ok(None);
-        }
-        // SAFETY: the caller's contract; the range was checked.
-        Ok(unsafe { direct.transfer(file, address, len, offset, writes) })
+        let takes = direct.for_all || self.inner.contexts[index].device.gpu().is_some();
+        Ok((takes && len >= LEAST && is_regular(file)).then_some((direct, address, _kept)))
     }
 
     /// Fills memory by `get`, which is told where, how much, and how much there was before. `more`: whether it is asked again after a
@@ -133,18 +166,15 @@ impl Runtime {
                 let len = if more { len } else { len.min(copier.pool.buffer()) };
                 let fill = |buffer: &mut [u8], done: usize| get(buffer.as_mut_ptr(), buffer.len(), done);
                 // SAFETY: the caller's contract; the range was checked.
-                unsafe { copier.feed(&copier.contexts[index], address, len, fill) }
+                unsafe { copier.feed(&Range::One(&copier.contexts[index], address), len, fill) }
             }
             Place::Spread(object, offset) => {
                 let copier = self.copier();
                 let len = if more { len } else { len.min(copier.pool.buffer()) };
-                all(object.pieces(offset, len), |piece| {
-                    let fill = |buffer: &mut [u8], done: usize| {
-                        get(buffer.as_mut_ptr(), buffer.len(), piece.at + done)
-                    };
-                    // SAFETY: the same.
-                    unsafe { copier.feed(&copier.contexts[piece.index], piece.address, piece.len, fill) }
-                })
+                let fill = |buffer: &mut [u8], done: usize| get(buffer.as_mut_ptr(), buffer.len(), done);
+                // A block is got at once, whatever parts it goes to: a message of a socket is not cut, nor the next one waited for.
+                // SAFETY: the same.
+                unsafe { copier.feed(&Range::Spread(copier.contexts, &object, offset), len, fill) }
             }
         }
     }
@@ -173,43 +203,52 @@ impl Runtime {
                 let copier = self.copier();
                 let empty = |buffer: &[u8], done: usize| put(buffer.as_ptr(), buffer.len(), done);
                 // SAFETY: the caller's contract; the range was checked.
-                unsafe { copier.drain(&copier.contexts[index], address, len, empty) }
+                unsafe { copier.drain(&Range::One(&copier.contexts[index], address), len, empty) }
             }
             Place::Spread(object, offset) => {
                 let copier = self.copier();
-                all(object.pieces(offset, len), |piece| {
-                    let empty =
-                        |buffer: &[u8], done: usize| put(buffer.as_ptr(), buffer.len(), piece.at + done);
-                    // SAFETY: the same.
-                    unsafe { copier.drain(&copier.contexts[piece.index], piece.address, piece.len, empty) }
-                })
+                let empty = |buffer: &[u8], done: usize| put(buffer.as_ptr(), buffer.len(), done);
+                // SAFETY: the same.
+                unsafe { copier.drain(&Range::Spread(copier.contexts, &object, offset), len, empty) }
             }
         }
     }
 }
 
-/// Moves pieces until one moves less than its bytes; an error behind the first bytes is left to the next call.
-fn all(
-    pieces: impl Iterator<Item = Piece>,
-    mut one: impl FnMut(&Piece) -> Result<usize, HpeError>,
+/// Calls with where bytes are in a file. Without `offset` that is its position, which moves on at once by all of them, so that others
+/// who use it meanwhile have the bytes behind; then it moves back by what was not moved. `None` where it does not move.
+fn from_position(
+    file: RawFd,
+    len: usize,
+    offset: Option<i64>,
+    go: impl FnOnce(Option<i64>) -> Result<usize, HpeError>,
 ) -> Result<usize, HpeError> {
-    let mut total = 0;
-    for piece in pieces {
-        match one(&piece) {
-            Err(error) if total == 0 => return Err(error),
-            Err(_) => break,
-            Ok(moved) => total += moved,
-        }
-        if total < piece.at + piece.len {
-            break;
-        }
+    if offset.is_some() {
+        return go(offset);
     }
-    Ok(total)
+    // SAFETY: a descriptor of the caller's.
+    let end = unsafe { libc::lseek(file, len as i64, libc::SEEK_CUR) };
+    if end < 0 {
+        return go(None);
+    }
+    let moved = go(Some(end - len as i64));
+    let rest = len - moved.as_ref().map_or(0, |moved| *moved);
+    if rest > 0 {
+        // SAFETY: the same.
+        unsafe { libc::lseek(file, -(rest as i64), libc::SEEK_CUR) };
+    }
+    moved
 }
 
 /// What a system call said.
 fn count(result: i64) -> Result<usize, HpeError> {
     usize::try_from(result).map_err(|_| HpeError::system("the file"))
+}
+
+/// Whether what is written goes to the end that the file has then, wherever it is asked to go: only the kernel knows where.
+fn appends(file: RawFd) -> bool {
+    // SAFETY: no pointers. What is no descriptor has no flags, and all of them here.
+    unsafe { libc::fcntl(file, libc::F_GETFL) & libc::O_APPEND != 0 }
 }
 
 fn is_regular(file: RawFd) -> bool {

@@ -38,6 +38,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod address;
+mod blocks;
 mod builder;
 mod context;
 mod copy;

@@ -8,8 +8,11 @@ use std::process::Command;
 use ggas_hpe::Runtime;
 use ggas_hpe::address::view;
 
-/// Reads and writes where kernels of the executor find memory; refuses files whose position is an odd number when they are registered.
+/// Reads and writes where kernels of the executor find memory; refuses files of an odd size when they are registered, and to read at odd
+/// offsets. As many threads as it was built for read at a time: they wait for each other.
 const LIBRARY: &str = r#"
+#include <sched.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 struct status { int error, driver; };
@@ -17,12 +20,21 @@ struct description { int kind; union { int fd; void *handle; } file; const void 
 struct status cuFileDriverOpen(void) { return (struct status){ OPENS, 0 }; }
 struct status cuFileHandleRegister(void **handle, struct description *d)
 {
+	struct stat about;
+
 	*handle = (void *)(long)(d->file.fd + 1);
-	return (struct status){ d->kind != 1 || lseek(d->file.fd, 0, SEEK_CUR) % 2, 0 };
+	return (struct status){ d->kind != 1 || fstat(d->file.fd, &about) || about.st_size % 2, 0 };
 }
 void cuFileHandleDeregister(void *handle) { (void)handle; }
 ssize_t cuFileRead(void *handle, void *to, size_t len, off_t at, off_t behind)
 {
+	static int readers;
+
+	if (at % 2)
+		return -1;
+	__atomic_add_fetch(&readers, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&readers, __ATOMIC_SEQ_CST) < READERS)
+		sched_yield();
 	return pread((int)(long)handle - 1, (char *)to + behind, len, at);
 }
 ssize_t cuFileWrite(void *handle, const void *from, size_t len, off_t at, off_t behind)
@@ -31,13 +43,14 @@ ssize_t cuFileWrite(void *handle, const void *from, size_t len, off_t at, off_t 
 }
 "#;
 
-fn library(name: &str, opens: i32) -> PathBuf {
+fn library(name: &str, opens: i32, readers: usize) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, built) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
     std::fs::write(&source, LIBRARY).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&built).arg(&source);
-    assert!(compiler.arg(format!("-DOPENS={opens}")).status().unwrap().success());
+    compiler.args([format!("-DOPENS={opens}"), format!("-DREADERS={readers}")]);
+    assert!(compiler.status().unwrap().success());
     built
 }
 
@@ -47,7 +60,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn long_transfers_go_by_the_library_and_what_it_refuses_by_buffers() {
-    let library = library("fake-cufile", 0);
+    let library = library("fake-cufile", 0, 1);
     let runtime = Runtime::builder().executors(1).cufile(&library).build().unwrap();
     assert_eq!(runtime.direct_storage(), Ok(0));
     let len = (1 << 20) + 4322;
@@ -73,16 +86,66 @@ fn long_transfers_go_by_the_library_and_what_it_refuses_by_buffers() {
         file.seek(std::io::SeekFrom::Start(1)).unwrap();
         assert_eq!(runtime.read_file(file.as_raw_fd(), there, len, None).unwrap(), len - 1);
         assert!(seen()[..len - 1] == sent[1..]);
+        assert_eq!(file.stream_position().unwrap(), len as u64);
         assert_eq!(runtime.direct_storage(), Ok(2 * len as u64));
         let mut copy = tempfile::tempfile().unwrap();
         assert_eq!(runtime.write_file(copy.as_raw_fd(), there, len - 1, None).unwrap(), len - 1);
         assert_eq!(copy.stream_position().unwrap(), len as u64 - 1);
         assert_eq!(runtime.direct_storage(), Ok(3 * len as u64 - 1));
         let back = runtime.alloc(runtime.devices()[0], len).unwrap();
-        assert_eq!(runtime.read_file(copy.as_raw_fd(), back, len, Some(0)).unwrap(), len - 1);
+        copy.rewind().unwrap();
+        assert_eq!(runtime.read_file(copy.as_raw_fd(), back, len, None).unwrap(), len - 1);
+        assert_eq!(copy.stream_position().unwrap(), len as u64 - 1, "refused, as its size is odd");
         let back = std::slice::from_raw_parts(view(back as u64) as *const u8, len - 1);
         assert!(back == &sent[1..]);
     }
+}
+
+#[test]
+fn what_is_appended_goes_to_the_end() {
+    let library = library("appending-cufile", 0, 1);
+    let runtime = Runtime::builder().executors(1).cufile(&library).build().unwrap();
+    let (len, folder) = (1 << 20, tempfile::tempdir().unwrap());
+    let there = runtime.alloc(runtime.devices()[0], len).unwrap();
+    let path = folder.path().join("appended");
+    std::fs::write(&path, [7; 1000]).unwrap();
+    let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+    // SAFETY: memory of this test.
+    assert_eq!(unsafe { runtime.write_file(file.as_raw_fd(), there, len, None).unwrap() }, len);
+    assert_eq!(file.stream_position().unwrap(), 1000 + len as u64);
+    assert_eq!(runtime.direct_storage(), Ok(0), "the library writes where it is told");
+    let written = std::fs::read(&path).unwrap();
+    assert!(written[..1000] == [7; 1000] && written[1000..] == vec![0; len]);
+}
+
+#[test]
+fn threads_that_share_a_file_read_each_byte_once() {
+    const THREADS: usize = 3;
+    // Each waits in its call of the library until all are there.
+    let library = library("shared-cufile", 0, THREADS);
+    let runtime = Runtime::builder().executors(1).cufile(&library).build().unwrap();
+    let (len, mut file) = (1 << 20, tempfile::tempfile().unwrap());
+    (0..THREADS as u8).for_each(|part| file.write_all(&vec![part; len]).unwrap());
+    file.rewind().unwrap();
+    let read = || {
+        let there = runtime.alloc(runtime.devices()[0], len).unwrap();
+        let mut back = vec![9; len];
+        // SAFETY: memory of this thread.
+        unsafe {
+            assert_eq!(runtime.read_file(file.as_raw_fd(), there, len, None).unwrap(), len);
+            runtime.copy(back.as_mut_ptr(), there, len).unwrap();
+        }
+        assert!(back.iter().all(|byte| *byte == back[0]));
+        back[0]
+    };
+    let mut parts: Vec<u8> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(read)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    parts.sort_unstable();
+    assert_eq!(parts, [0, 1, 2]);
+    assert_eq!(runtime.direct_storage(), Ok((THREADS * len) as u64));
+    assert_eq!(file.stream_position().unwrap(), (THREADS * len) as u64);
 }
 
 #[test]
@@ -91,7 +154,7 @@ fn a_library_that_is_missing_or_does_not_open_is_told() {
         Runtime::builder().executors(1).cufile(Path::new("/nowhere/libcufile.so.0")).build().unwrap();
     let why = missing.direct_storage().unwrap_err();
     assert!(why.contains("is not installed") && why.contains("pinned buffers"), "{why}");
-    let closed = Runtime::builder().executors(1).cufile(&library("closed-cufile", 5001)).build().unwrap();
+    let closed = Runtime::builder().executors(1).cufile(&library("closed-cufile", 5001, 1)).build().unwrap();
     let why = closed.direct_storage().unwrap_err();
     assert!(why.contains("failed with 5001"), "{why}");
     let plain = Runtime::builder().executors(1).build().unwrap();

@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use common::{devices, on_gpus};
@@ -106,6 +107,50 @@ fn files_fill_all_parts() {
         assert_eq!(runtime.read_file(copy.as_raw_fd(), object, len - 100, None).unwrap(), len - 100);
         assert!(read(&runtime, object, len - 100) == sent[100..]);
     }
+}
+
+#[test]
+fn messages_of_sockets_are_whole_whatever_parts_they_lie_on() {
+    let runtime = devices(2).build().unwrap();
+    let object = runtime.alloc_spread(&runtime.devices(), 2 * PART).unwrap();
+    // Ten bytes before the edge of both parts.
+    let at = object.wrapping_add(PART - 10);
+    let (near, far) = UnixDatagram::pair().unwrap();
+    let sent = pattern(60);
+    // SAFETY: memory of this test.
+    unsafe {
+        for (from, to) in [(0, 10), (10, 30), (30, 60)] {
+            near.send(&sent[from..to]).unwrap();
+        }
+        // One that ends at the edge, and one that passes it; then the same bytes as one message again.
+        for (from, to) in [(0, 10), (10, 30)] {
+            assert_eq!(runtime.read_file(far.as_raw_fd(), at, 100, None).unwrap(), to - from);
+            assert!(read(&runtime, at, to - from) == sent[from..to]);
+        }
+        assert_eq!(runtime.read_file(far.as_raw_fd(), at, 25, None).unwrap(), 25);
+        assert_eq!(runtime.write_file(near.as_raw_fd(), at, 25, None).unwrap(), 25);
+    }
+    let mut got = [0; 100];
+    assert_eq!(far.recv(&mut got).unwrap(), 25);
+    assert!(got[..25] == sent[30..55]);
+}
+
+#[test]
+fn a_pipe_is_asked_once() {
+    let runtime = devices(2).build().unwrap();
+    let object = runtime.alloc_spread(&runtime.devices(), 2 * PART).unwrap();
+    let mut asked = Vec::new();
+    let mut get = |_: *mut u8, len: usize, done: usize| {
+        asked.push((len, done));
+        Ok(10)
+    };
+    // SAFETY: memory of this test.
+    let got = unsafe { runtime.read_from(object.wrapping_add(PART - 10), 100, false, &mut get) };
+    assert_eq!(
+        (got.unwrap(), asked),
+        (10, vec![(100, 0)]),
+        "it holds what ends at an edge, and more is not waited for"
+    );
 }
 
 #[test]
