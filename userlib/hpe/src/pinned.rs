@@ -78,6 +78,8 @@ pub(crate) mod pages {
 struct State {
     idle: Vec<Buffers>,
     counts: PinnedCounts,
+    /// Whether the slots' bytes are among those that are pinned, or never will be: until then the bound has room for them.
+    has_slots: bool,
 }
 
 /// The buffers of a runtime.
@@ -151,7 +153,7 @@ impl Pool {
             if let Some(buffers) = state.idle.pop() {
                 break buffers;
             }
-            if state.counts.bytes + pair <= self.bound - self.reserved() {
+            if state.counts.bytes + pair <= self.bound - self.reserved(&state) {
                 let buffers = self.pin(pair)?;
                 state.counts.bytes += pair;
                 break buffers;
@@ -170,8 +172,8 @@ impl Pool {
     }
 
     /// Bytes of the bound that are for slots which are not pinned yet.
-    fn reserved(&self) -> usize {
-        if self.slot_memory.get().is_none() && self.has_slots() { ALL } else { 0 }
+    fn reserved(&self, state: &State) -> usize {
+        if !state.has_slots && self.has_slots() { ALL } else { 0 }
     }
 
     fn has_slots(&self) -> bool {
@@ -186,7 +188,12 @@ impl Pool {
         let memory = self.slot_memory.get_or_init(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let memory = self.pin(ALL).ok();
-            state.counts.bytes += if memory.is_some() { ALL } else { 0 };
+            state.has_slots = true;
+            match memory {
+                Some(_) => state.counts.bytes += ALL,
+                // What was kept for slots is there for pairs now.
+                None => self.returned.notify_all(),
+            }
             memory
         });
         let start = memory.as_ref()?.memory.start();

@@ -73,7 +73,11 @@ impl Spread {
 
     /// What all its devices call it.
     pub fn inside(&self) -> u64 {
-        view(self.start())
+        match &self.memory {
+            Memory::Executors(room) => view(room.start),
+            // CUDA's own address, whatever segment it looks like.
+            Memory::Gpus(window) => window.base(),
+        }
     }
 
     /// The context of the device that has this byte.
