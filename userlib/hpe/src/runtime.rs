@@ -95,6 +95,12 @@ impl Runtime {
         self.inner.contexts.iter().map(Context::id).collect()
     }
 
+    /// Those of them that are GPUs.
+    pub fn gpus(&self) -> Vec<DeviceId> {
+        let is_gpu = |context: &&Context| context.device.gpu().is_some();
+        self.inner.contexts.iter().filter(is_gpu).map(Context::id).collect()
+    }
+
     /// Zeroed memory of a device, which the host reaches by [`copy`](Self::copy) only. 0 bytes are as good as one.
     ///
     /// # Errors

@@ -25,8 +25,8 @@ int ggas_hpe_devices(void);
 void *ggas_hpe_alloc(int device, size_t bytes);
 
 /*
- * Zeroed memory in one range, parts of which lie on all devices, in order. NULL and errno, as above
- * (EINVAL: devices of the executor and GPUs together, or GPUs that do not reach each other).
+ * Zeroed memory in one range, parts of which lie on all GPUs, in order, or where there is none on all
+ * devices of the executor. NULL and errno, as above (EINVAL: GPUs that do not reach each other).
  */
 void *ggas_hpe_alloc_spread(size_t bytes);
 

@@ -78,7 +78,11 @@ pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_alloc_spread(bytes: usize) -> *mut c_void {
-    let made = runtime().and_then(|runtime| runtime.alloc_spread(&runtime.devices(), bytes));
+    let made = runtime().and_then(|runtime| {
+        let gpus = runtime.gpus();
+        let devices = if gpus.is_empty() { runtime.devices() } else { gpus };
+        runtime.alloc_spread(&devices, bytes)
+    });
     made.map_or_else(|error| fail(&error, std::ptr::null_mut()), <*mut u8>::cast)
 }
 
