@@ -1,20 +1,20 @@
 //! [`Job`]: this process as one of several that work together.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_clock::Clock;
 
 use crate::channel::WireError;
 use crate::far::pmix;
-use crate::mailbox::{LETTER_FDS_MAX, Letter, Mailbox};
+use crate::mailbox::{LETTER_FDS_MAX, Letter};
 use crate::member::Member;
 use crate::members::{GoneGuard, Members};
 use crate::place::{self, Place, Rank};
 use crate::shape::Shape;
 use crate::table::{MemberId, PeerState};
+use crate::watched::{Callback, LossGuard, Watched};
 use crate::{JobError, MemberInfo, limits, seat};
 
 /// Kind of the messages that bring file descriptors.
@@ -45,64 +45,6 @@ pub struct Job {
     member: Arc<Member>,
     /// With a launcher that speaks PMIx. Goes last.
     _session: Option<ggas_pmix::Session>,
-}
-
-/// What is known of the ends of ranks, and letters.
-struct Watched {
-    /// The process that joined: forks have a copy of this, and locks that nobody may ever open.
-    process: u32,
-    mailbox: Mailbox,
-    lost: Mutex<Lost>,
-}
-
-#[derive(Default)]
-struct Lost {
-    ranks: Vec<u32>,
-    /// Members that are gone, lost or not, whose letters have all come.
-    gone: BTreeSet<MemberId>,
-    callbacks: BTreeMap<u64, Callback>,
-    next: u64,
-}
-
-type Callback = Arc<dyn Fn(u32) + Send + Sync>;
-
-/// Ends a registration of [`Job::on_loss`] when dropped. A call that is running then runs to its end.
-pub struct LossGuard {
-    watched: Arc<Watched>,
-    id: u64,
-}
-
-impl Drop for LossGuard {
-    fn drop(&mut self) {
-        if self.watched.is_here() {
-            let callback = self.watched.lost().callbacks.remove(&self.id);
-            drop(callback);
-        }
-    }
-}
-
-impl Watched {
-    fn is_here(&self) -> bool {
-        self.process == std::process::id()
-    }
-
-    fn lost(&self) -> MutexGuard<'_, Lost> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A rank is gone, and all that it had sent has come.
-    fn went(&self, id: MemberId, how: PeerState) {
-        let callbacks: Vec<Callback> = {
-            let mut lost = self.lost();
-            let news = lost.gone.insert(id) && how == PeerState::Lost;
-            if news {
-                lost.ranks.push(id.slot);
-            }
-            if news { lost.callbacks.values().cloned().collect() } else { Vec::new() }
-        };
-        self.mailbox.look_again();
-        callbacks.iter().for_each(|callback| callback(id.slot));
-    }
 }
 
 impl Job {
@@ -157,9 +99,7 @@ impl Job {
     fn start(member: Arc<Member>, rank: u32, shape: Shape, place: &Place) -> Result<Job, JobError> {
         let timeout = place.timeout;
         let deadline = Clock::REAL.deadline(timeout);
-        let watched =
-            Watched { process: std::process::id(), mailbox: Mailbox::default(), lost: Mutex::default() };
-        let watched = Arc::new(watched);
+        let watched = Arc::new(Watched::new());
         let (told, keep) = (watched.clone(), watched.clone());
         let gone = member.on_gone(Arc::new(move |id, how| told.went(id, how)));
         let keeps = move |from: MemberId, body: Vec<u8>, fds| match <[u8; 8]>::try_from(&body[..]) {
@@ -335,6 +275,21 @@ impl Job {
                 JobError::Timeout { waiting_for: vec![from_rank], waited: timeout }
             }
         })
+    }
+
+    /// Drops the file descriptors that a rank sent under `tag`, and those that it sends later: nobody receives them, as what they were for
+    /// has failed. Where too many are kept nothing more is received. A tag that was forgotten is not used again.
+    pub fn forget_fds(&self, from_rank: u32, tag: u64) {
+        // A lock that nobody opens in a fork.
+        if !self.watched.is_here() {
+            return;
+        }
+        let mailbox = &self.watched.mailbox;
+        let was_full = !mailbox.has_room();
+        mailbox.forget(Letter { from: from_rank, tag });
+        if was_full {
+            self.member.kick();
+        }
     }
 
     /// Ranks that were lost so far, ascending; ranks that left are not among them. Empty in a fork.

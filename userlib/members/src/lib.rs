@@ -43,11 +43,12 @@ mod seat;
 mod shape;
 mod socket;
 mod table;
+mod watched;
 mod words;
 
 pub use error::JobError;
 pub use far::HostsOfJob;
-pub use job::{Job, LossGuard};
+pub use job::Job;
 pub use mailbox::LETTER_FDS_MAX;
 pub use member::Member;
 pub use members::{GoneGuard, Members};
@@ -59,6 +60,7 @@ pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};
 pub use table::{MemberId, PeerState};
+pub use watched::LossGuard;
 
 /// Most bytes that a process can pass to an [`exchange`](Job::exchange), or publish.
 pub const EXCHANGE_MAX: usize = 64 << 10;

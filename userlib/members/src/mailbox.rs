@@ -1,7 +1,7 @@
 //! File descriptors passed from rank to rank, as windows in GPU memory need. A *letter* is a message with file
 //! descriptors; it is kept here until `recv_fds` takes it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub const LETTER_FDS_MAX: usize = MAX_FDS;
 const KEPT_MAX: usize = 1024;
 
 /// What a letter says; the descriptors come with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
     pub(crate) tag: u64,
@@ -25,29 +25,53 @@ pub(crate) struct Letter {
 /// Letters that came and were not asked for yet.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    kept: Mutex<VecDeque<(Letter, Vec<OwnedFd>)>>,
+    letters: Mutex<Letters>,
     news: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Letters {
+    /// The oldest first.
+    kept: VecDeque<(Letter, Vec<OwnedFd>)>,
+    /// What nobody will ask for.
+    unwanted: BTreeSet<Letter>,
+}
+
 impl Mailbox {
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(Letter, Vec<OwnedFd>)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn letters(&self) -> MutexGuard<'_, Letters> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        self.kept().len() < KEPT_MAX
+        self.letters().kept.len() < KEPT_MAX
     }
 
-    /// Keeps a letter for whoever asks for it.
+    /// Keeps a letter for whoever asks for it, if anybody may.
     pub(crate) fn put(&self, letter: Letter, fds: Vec<OwnedFd>) {
-        self.kept().push_back((letter, fds));
+        let mut letters = self.letters();
+        if letters.unwanted.contains(&letter) {
+            return;
+        }
+        letters.kept.push_back((letter, fds));
         self.news.notify_all();
+    }
+
+    /// Drops letters that came, and those that come until their sender is gone.
+    pub(crate) fn forget(&self, letter: Letter) {
+        let mut letters = self.letters();
+        letters.unwanted.insert(letter);
+        letters.kept.retain(|(kept, _)| *kept != letter);
+    }
+
+    /// A member is gone: another one of its number may begin to count tags anew.
+    pub(crate) fn went(&self, from: u32) {
+        self.letters().unwanted.retain(|letter| letter.from != from);
     }
 
     /// Wakes who waits, to look whether the sender is gone.
     pub(crate) fn look_again(&self) {
         // Under the lock: who has looked and not yet slept would miss it.
-        let _kept = self.kept();
+        let _letters = self.letters();
         self.news.notify_all();
     }
 
@@ -61,18 +85,50 @@ impl Mailbox {
         gone: impl Fn() -> bool,
     ) -> Option<Vec<OwnedFd>> {
         let deadline = Clock::REAL.deadline(timeout);
-        let mut kept = self.kept();
+        let mut letters = self.letters();
         loop {
             // Asked before looking: a letter that came before that is kept. While there is no room some may be behind.
-            let gone = gone() && kept.len() < KEPT_MAX;
-            if let Some(at) = kept.iter().position(|(letter, _)| *letter == Letter { from, tag }) {
-                return kept.remove(at).map(|(_, fds)| fds);
+            let gone = gone() && letters.kept.len() < KEPT_MAX;
+            let place = letters.kept.iter().position(|(letter, _)| *letter == Letter { from, tag });
+            if let Some(at) = place {
+                return letters.kept.remove(at).map(|(_, fds)| fds);
             }
             let left = deadline.saturating_duration_since(Clock::REAL.now());
             if gone || left.is_zero() {
                 return None;
             }
-            kept = Clock::REAL.wait(&self.news, kept, left).unwrap_or_else(|| self.kept());
+            letters = Clock::REAL.wait(&self.news, letters, left).unwrap_or_else(|| self.letters());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Vec<OwnedFd> {
+        vec![std::fs::File::open("/dev/null").unwrap().into()]
+    }
+
+    #[test]
+    fn letters_that_nobody_wants_are_not_kept() {
+        let mailbox = Mailbox::default();
+        let has = |from, tag| mailbox.take(from, tag, Duration::ZERO, || false).is_some();
+        let [unwanted, of_another, with_another] =
+            [(1, 5), (2, 5), (1, 6)].map(|(from, tag)| Letter { from, tag });
+        for letter in [unwanted, of_another, with_another, unwanted] {
+            mailbox.put(letter, file());
+        }
+        mailbox.forget(unwanted);
+        // Late ones, more than there is room for.
+        (0..=KEPT_MAX).for_each(|_| mailbox.put(unwanted, file()));
+        assert!(mailbox.has_room(), "connections would not be read any more");
+        assert!(!has(1, 5) && has(2, 5) && has(1, 6));
+        mailbox.went(2);
+        mailbox.put(unwanted, file());
+        assert!(!has(1, 5), "another one went");
+        mailbox.went(1);
+        mailbox.put(unwanted, file());
+        assert!(has(1, 5), "a new member's");
     }
 }
