@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
 use ggas_members::memory::create;
-use ggas_members::{EXCHANGE_MAX, Job};
+use ggas_members::{EXCHANGE_MAX, Job, JobError};
 
 use crate::SharedGpuError;
 
@@ -51,14 +51,43 @@ impl<'a> World<'a> {
         self.deadline.saturating_duration_since(Clock::REAL.now()).max(self.timeout / 8)
     }
 
-    /// What each of them says.
+    /// What each of them says. Whatever fails here is [`SharedGpuError::Job`]: who gets that does not know what the others do. Their
+    /// set-up is over then.
     pub(crate) fn exchange(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, SharedGpuError> {
         let Some(tag) = self.tag else { return Ok(self.job.exchange(mine, self.left())?) };
+        self.by_letters(mine, tag).map_err(|error| {
+            self.ranks.iter().for_each(|rank| self.job.forget_fds(*rank, tag));
+            match error {
+                SharedGpuError::Job(error) => error.into(),
+                error => {
+                    JobError::System { what: "pass a letter on", source: std::io::Error::other(error) }.into()
+                }
+            }
+        })
+    }
+
+    /// By way of the first of them.
+    fn by_letters(&self, mine: &[u8], tag: u64) -> Result<Vec<Vec<u8>>, SharedGpuError> {
         let (first, others) = self.ranks.split_first().unwrap_or((&0, &[]));
         if self.job.rank() != *first {
             self.job.send_fds(*first, tag, &[letter(mine)?.as_fd()], self.left())?;
-            return Ok(split(&self.read(*first, tag)?));
+            let all = split(&self.read(*first, tag)?);
+            let what = "it has not heard of all ranks".to_owned();
+            let is_whole = all.len() == self.ranks.len();
+            return is_whole.then_some(all).ok_or(SharedGpuError::Peer { rank: *first as usize, what });
         }
+        let all = self.collect(mine, others, tag);
+        if let (Err(_), Ok(nothing)) = (&all, letter(&[])) {
+            // They are not to wait for what does not come.
+            for rank in others {
+                let _ = self.job.send_fds(*rank, tag, &[nothing.as_fd()], self.left());
+            }
+        }
+        all
+    }
+
+    /// What the others say, and all of it to them.
+    fn collect(&self, mine: &[u8], others: &[u32], tag: u64) -> Result<Vec<Vec<u8>>, SharedGpuError> {
         let mut all = vec![mine.to_vec()];
         for rank in others {
             all.push(self.read(*rank, tag)?);
@@ -178,13 +207,24 @@ impl<'a> Circle<'a> {
         Ok(self.world.job.recv_fds(self.members[0], tag, self.world.left())?)
     }
 
-    /// Succeeds if all ranks of the world did.
+    /// A set-up failed behind which member 0 may have sent those.
+    pub(crate) fn forget(&self, tag: u64) {
+        self.world.job.forget_fds(self.members[0], tag);
+    }
+
+    /// Succeeds if all ranks of the world did. Fails with [`SharedGpuError::Job`] where they could not be asked only: else all know that
+    /// all have failed.
     pub(crate) fn agree<T>(&self, mine: Result<T, SharedGpuError>) -> Result<T, SharedGpuError> {
         let reason = mine.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let reason: String = reason.chars().take(REASON_MAX).collect();
-        let all = self.world.exchange(reason.as_bytes());
-        let mine = mine?;
-        match self.world.ranks.iter().zip(all?).find(|(_, said)| !said.is_empty()) {
+        let all = self.world.exchange(reason.as_bytes())?;
+        let mine = mine.map_err(|error| match error {
+            SharedGpuError::Job(_) => {
+                SharedGpuError::Peer { rank: self.world.job.rank() as usize, what: reason }
+            }
+            error => error,
+        })?;
+        match self.world.ranks.iter().zip(all).find(|(_, said)| !said.is_empty()) {
             Some((rank, said)) => {
                 let what = String::from_utf8_lossy(&said).into_owned();
                 Err(SharedGpuError::Peer { rank: *rank as usize, what })
@@ -205,5 +245,38 @@ mod tests {
         assert_eq!(split(&joined), all);
         assert_eq!(split(&joined[..joined.len() - 1]), all[..2], "cut short");
         assert_eq!(split(&u64::MAX.to_ne_bytes()), Vec::<Vec<u8>>::new());
+    }
+
+    /// A job of this process alone.
+    fn alone() -> Job {
+        Job::join().expect("nobody else is needed")
+    }
+
+    fn late() -> SharedGpuError {
+        JobError::Timeout { waiting_for: vec![0], waited: Duration::from_secs(1) }.into()
+    }
+
+    #[test]
+    fn a_failure_that_all_know_of_is_none_of_the_exchange() {
+        let job = alone();
+        let circle = Circle::all(World::all(&job, Duration::from_secs(10)));
+        let told = circle.agree::<()>(Err(late())).expect_err("it has failed");
+        assert!(
+            matches!(&told, SharedGpuError::Peer { rank: 0, what } if *what == late().to_string()),
+            "{told}"
+        );
+        let told = circle.agree::<()>(Err(SharedGpuError::Bits)).expect_err("it has failed");
+        assert!(matches!(told, SharedGpuError::Bits), "{told}");
+    }
+
+    #[test]
+    fn who_cannot_ask_the_others_says_so_whatever_it_has_to_say() {
+        let job = alone();
+        // Rank 1 is in no such job.
+        let circle = Circle::all(World::some(&job, &[0, 1], 1, Duration::from_secs(10)));
+        for mine in [Ok(()), Err(SharedGpuError::Bits), Err(late())] {
+            let told = circle.agree(mine).expect_err("nobody could be asked");
+            assert!(matches!(told, SharedGpuError::Job(JobError::NoSuchRank { rank: 1, .. })), "{told}");
+        }
     }
 }

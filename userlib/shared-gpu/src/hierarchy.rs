@@ -168,7 +168,7 @@ impl Hierarchy {
         let is_root = self.rank as usize == root;
         let bytes = count.saturating_mul(element.size());
         if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
-            self.scratch = Some(self.processor.alloc(bytes)?);
+            self.scratch = Some(self.processor.alloc(bytes).inspect_err(|_| self.fail())?);
         }
         let scratch = self.scratch.take();
         let sum = match &scratch {
@@ -259,6 +259,12 @@ impl Hierarchy {
     /// As [`SharedGpu::barrier`], with ranks of the job.
     pub fn barrier(&mut self) -> Result<(), SharedGpuError> {
         self.flat(SharedGpu::barrier)
+    }
+
+    /// Ends the use of this, here and at all others: they are not to wait for this rank.
+    fn fail(&mut self) {
+        self.inside.fail();
+        self.between.iter_mut().chain(&mut self.flat).for_each(SharedGpu::fail);
     }
 
     /// A step of all ranks beside each other. Where it fails, nobody goes on.

@@ -44,8 +44,23 @@ impl Shared {
         config: &Config,
         is_one_gpu: bool,
     ) -> Result<Option<(Shared, Layout)>, SharedGpuError> {
-        let ranks = circle.ranks();
         let tag = same(circle, processor, config, is_one_gpu)?;
+        let of_this = tag.as_ref().ok().copied();
+        let made = Shared::agreed(circle, processor, config, tag);
+        if let (Err(_), Some(tag)) = (&made, of_this) {
+            circle.forget(tag);
+        }
+        made
+    }
+
+    /// The same with what the ranks think of each other's settings.
+    fn agreed(
+        circle: &Circle<'_>,
+        processor: &Processor,
+        config: &Config,
+        tag: Result<u64, SharedGpuError>,
+    ) -> Result<Option<(Shared, Layout)>, SharedGpuError> {
+        let ranks = circle.ranks();
         let (tag, layout) = circle.agree(tag.and_then(|tag| {
             if circle.spans_hosts() {
                 return Err(SharedGpuError::OtherHost);

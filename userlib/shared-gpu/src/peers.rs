@@ -57,7 +57,15 @@ impl Peers {
             if opened.len() == OPENED_MAX {
                 opened.remove(0);
             }
-            opened.push(gpu.open_ipc(&name)?);
+            let memory = match gpu.open_ipc(&name) {
+                // What its owner has freed and given away anew cannot be opened as long as it is open here.
+                Err(_) if !opened.is_empty() => {
+                    opened.clear();
+                    gpu.open_ipc(&name)?
+                }
+                memory => memory?,
+            };
+            opened.push(memory);
         }
         Ok(opened.last().and_then(|memory| memory.address_of(&name)).unwrap_or_default())
     }
@@ -98,7 +106,7 @@ pub(crate) unsafe fn read(name: &Name, at: usize, to: *mut u8, bytes: usize) -> 
     Ok(())
 }
 
-/// Whether all ranks reach the next one's memory, of which each gives some. Collective over the circle's world.
+/// Whether all ranks reach all others' memory, of which each gives some: any may be a root. Collective over the circle's world.
 pub(crate) fn reach(circle: &Circle<'_>, mine: Option<(&Peers, &KernelMem)>) -> Result<bool, SharedGpuError> {
     // A number that no other memory has by chance.
     let number = |rank: usize| 0x6767_6173_0000_0000 | rank as u64;
@@ -109,13 +117,35 @@ pub(crate) fn reach(circle: &Circle<'_>, mine: Option<(&Peers, &KernelMem)>) -> 
     let said: Vec<u8> = name.iter().flatten().flat_map(|word| word.to_ne_bytes()).collect();
     let all = circle.exchange(&said)?;
     let seen = circle.rank().zip(mine).is_some_and(|(rank, (peers, _))| {
-        let next = (rank + 1) % circle.ranks();
-        let words = all.get(next).map(|said| said.as_chunks().0).unwrap_or_default();
-        let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let name = Name::try_from(words).ok();
-        // The own memory is reached otherwise.
-        circle.ranks() > 1 && name.is_some_and(|name| peers.word(&name).ok() == Some(number(next)))
+        circle.ranks() > 1
+            && sees_all(rank, &all, |other, name| peers.word(&name).is_ok_and(|word| word == number(other)))
     });
     let all = circle.exchange(&[u8::from(seen)])?;
     Ok(!all.is_empty() && all.iter().all(|seen| *seen == [1]))
+}
+
+/// Whether a rank sees what all others have named; the own memory is reached otherwise.
+fn sees_all(rank: usize, said: &[Vec<u8>], sees: impl Fn(usize, Name) -> bool) -> bool {
+    said.iter().enumerate().filter(|(other, _)| *other != rank).all(|(other, said)| {
+        let words: Vec<u64> = said.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        Name::try_from(words).is_ok_and(|name| sees(other, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_others_are_looked_at() {
+        let name = |rank: u64| [rank; IpcName::WORDS].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let mut said: Vec<Vec<u8>> = (0..4).map(name).collect();
+        for hidden in [0, 2, 3] {
+            assert!(!sees_all(1, &said, |other, _| other != hidden), "{hidden} cannot be seen");
+        }
+        let sees = |other: usize, name: Name| other != 1 && name == [other as u64; IpcName::WORDS];
+        assert!(sees_all(1, &said, sees));
+        said[3].clear();
+        assert!(!sees_all(1, &said, sees), "one has no name");
+    }
 }

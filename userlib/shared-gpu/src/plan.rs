@@ -415,10 +415,12 @@ pub(crate) enum Fault {
     Failed,
     /// A rank's status word went where no state leads.
     State,
+    /// A rank died; of the job, as its numbers are.
+    Died,
 }
 
 impl Fault {
-    const ALL: [Fault; 4] = [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State];
+    const ALL: [Fault; 5] = [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State, Fault::Died];
 
     pub(crate) fn word(self, rank: usize) -> u64 {
         (rank as u64) << 8 | (self as u64 + 1)

@@ -79,6 +79,8 @@ pub(crate) struct Call<'a> {
     /// Waits that ended.
     progress: Cell<u64>,
     lanes: Lanes,
+    /// It has copied from a root's vector.
+    is_direct: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
@@ -89,7 +91,8 @@ impl<'a> Call<'a> {
         op: Op,
     ) -> Call<'a> {
         let (error, waiting, progress) = (RefCell::new(None), Cell::new(None), Cell::new(0));
-        Call { process, input, output, element, op, error, waiting, progress, lanes: Lanes::default() }
+        let (lanes, is_direct) = (Lanes::default(), Cell::new(false));
+        Call { process, input, output, element, op, error, waiting, progress, lanes, is_direct }
     }
 
     /// Runs a protocol to its end, or until something failed. Each of its waits is bounded by the time-out.
@@ -124,7 +127,8 @@ impl<'a> Call<'a> {
                 return Err(error);
             }
             if polled == Poll::Ready(()) {
-                return Ok(());
+                // A root that gave up says so, and then its vector is the caller's again: what was copied may be anything.
+                return if self.is_direct.get() { self.fault() } else { Ok(()) };
             }
             self.check()?;
             self.says_that_it_waits(self.waiting.get());
@@ -165,11 +169,17 @@ impl<'a> Call<'a> {
         if dead != NOBODY {
             return Err(SharedGpuError::PeerLost { rank: dead });
         }
+        self.fault()
+    }
+
+    /// Whether a rank said that the call failed.
+    fn fault(&self) -> Result<(), SharedGpuError> {
         match Fault::from(self.process.shared.word(Word::Fault).load(Ordering::Acquire)) {
             None => Ok(()),
             Some((Fault::Unequal, rank)) => Err(SharedGpuError::Mismatch { rank }),
             Some((Fault::Late, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "did not come in time" }),
             Some((Fault::Failed, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "failed" }),
+            Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
             Some((Fault::State, rank)) => {
                 Err(SharedGpuError::Elsewhere { rank, how: "went to a state that does not follow" })
             }
@@ -180,9 +190,8 @@ impl<'a> Call<'a> {
     fn tell(&self, error: &SharedGpuError) {
         let fault = match error {
             SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
-            SharedGpuError::Mismatch { .. }
-            | SharedGpuError::Elsewhere { .. }
-            | SharedGpuError::PeerLost { .. } => return,
+            SharedGpuError::PeerLost { rank } => Fault::Died.word(*rank as usize),
+            SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return,
             _ => Fault::Failed.word(self.process.rank),
         };
         let word = self.process.shared.word(Word::Fault);
@@ -211,6 +220,7 @@ impl<'a> Call<'a> {
     fn copy_from_root(&self, to: u64, at: usize, bytes: usize) -> Result<(), SharedGpuError> {
         let word = |n: usize| self.process.shared.word(Word::Offer(1 + n)).load(Ordering::Acquire);
         let name: Name = std::array::from_fn(word);
+        self.is_direct.set(true);
         match (&self.process.peers, &self.process.engine) {
             (Peers::Gpu { gpu, opened }, Engine::Gpu { work, .. }) => {
                 let from = Peers::open(gpu, opened, &name)? + at as u64;

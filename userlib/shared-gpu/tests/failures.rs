@@ -7,6 +7,7 @@ mod ranks;
 
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 
 use common::{die, in_job, in_job_with_death, victim};
 use ggas_members::Job;
@@ -107,6 +108,36 @@ fn a_rank_that_calls_too_late_has_no_result_and_new_ones_work() {
             let mut rank = Rank::new(job, &Config { timeout: SOON, ..config }, 1000);
             let expected: Vec<f32> = (0..1000).map(|i| sum(4, algorithm, i)).collect();
             assert!(rank.allreduce(1000).expect("all are there") == expected, "{algorithm:?}");
+        }
+    });
+}
+
+/// Behind a failure the root's vector is its own again, and it writes there while the others may still copy.
+#[test]
+fn nobody_has_what_a_root_wrote_behind_a_broadcast_that_it_gave_up() {
+    in_job("nobody_has_what_a_root_wrote_behind_a_broadcast_that_it_gave_up", (3, 1), |job| {
+        const COUNT: usize = 8 << 20;
+        for round in 0..4 {
+            let mut rank = Rank::new(job, &Config { timeout: SOON, ..config(Algorithm::Direct) }, COUNT);
+            let vector = Vector::at(&rank.input, 0);
+            let [was, later] = [1, 2].map(|byte| vec![byte; 4 * COUNT]);
+            if job.rank() == 0 {
+                rank.input.write(0, &was).expect("in range");
+                rank.shared.set_timeout(Duration::from_millis(1));
+            }
+            job.barrier(SOON).expect("all are set up");
+            let done = rank.shared.broadcast(0, vector, COUNT, Element::Float);
+            if job.rank() == 0 {
+                rank.input.write(0, &later).expect("in range");
+            } else if done.is_ok() {
+                let mut got = vec![0; 4 * COUNT];
+                rank.input.read(0, &mut got).expect("in range");
+                assert!(got == was, "round {round}: not what was sent");
+            } else {
+                let error = done.expect_err("given up");
+                assert!(matches!(error, SharedGpuError::Elsewhere { .. }), "round {round}: {error}");
+            }
+            job.barrier(SOON).expect("all have looked");
         }
     });
 }

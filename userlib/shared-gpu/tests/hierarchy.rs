@@ -3,27 +3,15 @@
 
 #[path = "../../window/tests/common/mod.rs"]
 mod common;
+mod ranks;
 
 use std::time::Duration;
 
 use common::{die, in_job, in_job_with_death, victim};
-use ggas_kernels::{KernelMem, Processor};
+use ggas_kernels::KernelMem;
 use ggas_members::Job;
 use ggas_shared_gpu::{Algorithm, Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpuError, Vector};
-
-const SOON: Duration = Duration::from_secs(60);
-/// Bound of what a death, or a failure elsewhere, ends before.
-const LONG: Duration = Duration::from_secs(100);
-
-fn processor(job: &Job) -> Processor {
-    match std::env::var("GGAS_TEST_GPUS") {
-        Ok(gpus) => {
-            let gpus: u32 = gpus.parse().expect("a number of GPUs");
-            Processor::gpu((job.rank() % gpus) as usize).expect("a GPU")
-        }
-        Err(_) => Processor::cpu(),
-    }
-}
+use ranks::{LONG, SOON, by_turns as processor};
 
 struct Rank {
     all: Hierarchy,
@@ -183,68 +171,40 @@ fn five_processes_on_one_gpu_and_on_two_gather() {
     });
 }
 
-/// Some of a job's ranks, on two GPUs; the largest number of each, and what each has.
-fn among(job: &Job, ranks: &[u32], tag: u64) {
-    let config = HierarchyConfig { gpu: Some(job.rank() / 2 % 2), ..HierarchyConfig::default() };
-    let processor = processor(job);
-    let mut some = Hierarchy::among(job, ranks, tag, &processor, &config).expect("set up");
-    let memory = || processor.alloc(8 * ranks.len()).expect("memory");
-    let (own, all) = (memory(), memory());
-    own.store_u64(0, 100 + u64::from(job.rank())).expect("in range");
-    let (input, output) = (Vector::at(&own, 0), Vector::at(&all, 0));
-    for root in ranks {
-        some.allreduce(input, output, 1, Element::Uint64, Op::Max).expect("a maximum");
-        let last = ranks.last().expect("one");
-        assert_eq!(all.load_u64(0).expect("in range"), 100 + u64::from(*last));
-        some.broadcast(*root as usize, output, 1, Element::Uint64).expect("sent");
-        some.allgather(input, output, 1, Element::Uint64).expect("all together");
-        let expected: Vec<u64> = ranks.iter().map(|rank| 100 + u64::from(*rank)).collect();
-        assert_eq!(all.read_u64s(0, ranks.len()).expect("in range"), expected);
+#[test]
+fn a_rank_without_memory_for_a_sum_ends_the_call_on_all() {
+    // Of the executor's memory there is as much as of the system's.
+    if std::env::var_os("GGAS_TEST_GPUS").is_some() {
+        return;
     }
-    let none = some.broadcast(99, output, 1, Element::Uint64);
-    assert!(matches!(none, Err(SharedGpuError::Root { root: 99, .. })), "{none:?}");
-}
-
-#[test]
-fn some_of_a_jobs_ranks_at_once() {
-    in_job("some_of_a_jobs_ranks_at_once", (6, 1), |job| {
-        let of = |rank: &u32| rank % 2 == job.rank() % 2;
-        among(job, &(0..6).filter(of).collect::<Vec<_>>(), 1);
-        // Ranks in two groups that overlap, one after the other.
-        for (tag, ranks) in [(2, [0, 3, 5]), (3, [3, 4, 5])] {
-            if ranks.contains(&job.rank()) {
-                among(job, &ranks, tag);
-            }
+    in_job("a_rank_without_memory_for_a_sum_ends_the_call_on_all", (4, 1), |job| {
+        const LARGE: usize = 8 << 20;
+        let mut rank = Rank::new(job, 2, (Algorithm::Gsb, Algorithm::Gsb), LONG);
+        let input = processor(job).alloc(LARGE).expect("memory");
+        let (input, output) = (Vector::at(&input, 0), Vector::at(&rank.output, 0));
+        if rank.me == 0 {
+            let pages = std::fs::read_to_string("/proc/self/statm").expect("a file");
+            let pages: u64 = pages.split(' ').next().and_then(|all| all.parse().ok()).expect("a number");
+            let most =
+                libc::rlimit { rlim_cur: 4096 * pages + (LARGE as u64 / 2), rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: a limit of this process.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &most) }, 0);
         }
-        job.barrier(SOON).expect("all are done");
-    });
-}
-
-#[test]
-fn a_death_beside_them_is_nothing_to_some_ranks() {
-    in_job_with_death("a_death_beside_them_is_nothing_to_some_ranks", 3, 1, |job| {
-        if Some(job.rank()) == victim() {
-            die();
+        // Rank 0 leads its GPU, and has no use for the sum there.
+        let error = if rank.me == 3 {
+            let output = processor(job).alloc(LARGE).expect("memory");
+            rank.all.reduce(3, input, Vector::at(&output, 0), LARGE / 4, Element::Float, Op::Sum)
+        } else {
+            rank.all.reduce(3, input, output, LARGE / 4, Element::Float, Op::Sum)
+        };
+        let error = error.expect_err("one has no memory");
+        match error {
+            SharedGpuError::Memory(_) if rank.me == 0 => {}
+            SharedGpuError::Elsewhere { .. } if rank.me != 0 => {}
+            error => panic!("{error}"),
         }
-        while job.lost().is_empty() {
-            std::thread::yield_now();
-        }
-        among(job, &[0, 2], 1);
-    });
-}
-
-#[test]
-fn settings_that_differ_are_told_among_some_ranks() {
-    in_job("settings_that_differ_are_told_among_some_ranks", (4, 1), |job| {
-        if job.rank() == 0 {
-            return;
-        }
-        let mut config = HierarchyConfig::default();
-        config.inside.buffer = if job.rank() == 3 { 1 << 20 } else { 2 << 20 };
-        let error =
-            Hierarchy::among(job, &[1, 2, 3], 1, &processor(job), &config).expect_err("other buffers");
-        assert!(error.to_string().contains("rank 3 has") && error.to_string().contains("1048576"), "{error}");
-        among(job, &[1, 2, 3], 2);
+        assert!(rank.all.is_broken());
+        job.barrier(SOON).expect("all have seen it");
     });
 }
 

@@ -21,6 +21,17 @@ pub fn processor() -> Processor {
     OPEN.get_or_init(open).clone()
 }
 
+/// Where ranks take turns on several GPUs, or the executor.
+pub fn by_turns(job: &Job) -> Processor {
+    match std::env::var("GGAS_TEST_GPUS") {
+        Ok(gpus) => {
+            let gpus: u32 = gpus.parse().expect("a number of GPUs");
+            Processor::gpu((job.rank() % gpus) as usize).expect("a GPU")
+        }
+        Err(_) => Processor::cpu(),
+    }
+}
+
 pub fn is_on_gpu() -> bool {
     std::env::var_os("GGAS_TEST_GPUS").is_some()
 }
