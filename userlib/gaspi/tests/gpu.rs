@@ -593,6 +593,42 @@ fn vectors_in_gpu_memory_are_reduced_through_the_host() {
 }
 
 #[test]
+fn a_member_that_comes_late_is_waited_for_again() {
+    job("a_member_that_comes_late_is_waited_for_again", 3, |gaspi| {
+        init(gaspi, GpuWay::Auto);
+        let pairs = gaspi.group_create().unwrap();
+        (0..3).for_each(|rank| gaspi.group_add(pairs, rank).unwrap());
+        gaspi.group_commit(pairs, BLOCK).unwrap();
+        gaspi.segment_create_on(0, 4096, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+        let at = gaspi.segment_ptr(0).unwrap();
+        for (group, value) in [(GROUP_ALL, 1), (pairs, 2)] {
+            let reduce = |timeout| {
+                // SAFETY: within the segment, and nobody else uses it.
+                unsafe { gaspi.gpu_allreduce(group, at, at, 64, Operation::Sum, Datatype::Int, timeout) }
+            };
+            gaspi.store(0, 0, &i32::to_ne_bytes(value).repeat(64)).unwrap();
+            let told = Notice { segment: 0, id: u32::from(gaspi.rank()), value: 1 };
+            if gaspi.rank() == 2 {
+                for id in 0..2 {
+                    assert_eq!(gaspi.notify_waitsome(0, id, 1, BLOCK), Ok(Some(id)));
+                    assert_eq!(gaspi.notify_reset(0, id), Ok(1));
+                }
+            } else {
+                // Twice in vain: what one call has begun the next goes on with.
+                for _ in 0..2 {
+                    assert_eq!(reduce(Timeout::Within(Duration::from_millis(20))), Err(GaspiError::Timeout));
+                }
+                gaspi.notify(&told, 2, 0).unwrap();
+            }
+            assert_eq!(reduce(BLOCK), Ok(()));
+            let mut got = [0; 256];
+            gaspi.load(0, 0, &mut got).unwrap();
+            assert!(got == *(3 * value).to_ne_bytes().repeat(64), "{group}");
+        }
+    });
+}
+
+#[test]
 fn a_death_ends_reductions_in_gpu_memory() {
     let ends = jobs::ends("a_death_ends_reductions_in_gpu_memory", 3, |gaspi| {
         init(gaspi, GpuWay::Auto);

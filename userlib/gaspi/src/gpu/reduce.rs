@@ -12,11 +12,12 @@ use ggas_shared_gpu::{Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpu
 
 use super::{GpuWay, Gpus};
 use crate::error::because;
-use crate::group::GROUP_ALL;
 use crate::{Datatype, Gaspi, GaspiError, Operation, Timeout};
 
 /// What stands for no time limit: a death ends a wait before.
 const LONG: Duration = Duration::from_secs(1 << 30);
+/// Least bound of a wait of a set-up, in which all members take part: one that gave up where the others did not would need them again.
+const SET_UP_MIN: Duration = Duration::from_secs(10);
 
 /// What a process has for its groups' collectives. Threads that call for different groups do not wait for each other.
 #[derive(Debug, Default)]
@@ -104,8 +105,8 @@ impl Gaspi {
     /// be `receive`. An extension, as all `gpu_` collectives.
     ///
     /// A group on one host does it by [`Hierarchy`]: processes that share a GPU reduce there, and then GPU by GPU; its
-    /// first call, or first behind one that failed, sets that up. Then `timeout` bounds each wait for another process,
-    /// [`Timeout::Test`] is too short, and what lies at `receive` behind a failure is not said. Groups over several hosts, all with
+    /// first call, or first behind one that failed, sets that up once all members have made it, where each wait has 10 s at least.
+    /// Else `timeout` bounds each wait for another process, [`Timeout::Test`] is too short, and what lies at `receive` behind a failure is not said. Groups over several hosts, all with
     /// [`GpuWay::Card`], and GPUs that do not reach each other, combine pieces of [`Config::allreduce_elem_max`](crate::Config::allreduce_elem_max)
     /// elements as [`allreduce`](Self::allreduce) does; there a call that timed out goes on when it is made again.
     ///
@@ -232,6 +233,7 @@ impl Gaspi {
         if is_here && !matches!(of_group.way, Way::Pieces) {
             let bound = bound(call.timeout)?;
             if matches!(of_group.way, Way::Unknown) {
+                let bound = bound.max(SET_UP_MIN);
                 of_group.way = self.way(group, &ranks, &begun.processor, bound, call.timeout)?;
             }
         }
@@ -264,21 +266,17 @@ impl Gaspi {
         let between = Config { timeout: bound, ..Config::default() };
         let config = HierarchyConfig { inside, between, gpu: None };
         let job = self.job().membership();
-        let made = if group == GROUP_ALL {
-            Hierarchy::new(job, processor, &config)
-        } else {
-            let ranks: Vec<u32> = ranks.iter().map(|rank| u32::from(*rank)).collect();
-            let tag = match self.new_tag(group, timeout) {
-                // The members have no way to say what they need.
-                Err(GaspiError::Number) => return Ok(Way::Pieces),
-                tag => tag?,
-            };
-            Hierarchy::among(job, &ranks, tag, processor, &config)
+        let ranks: Vec<u32> = ranks.iter().map(|rank| u32::from(*rank)).collect();
+        // All of the job, too: its own exchanges would go on where an earlier set-up has failed.
+        let tag = match self.new_tag(group, timeout) {
+            // The members have no way to say what they need.
+            Err(GaspiError::Number) => return Ok(Way::Pieces),
+            tag => tag?,
         };
-        match made {
+        match Hierarchy::among(job, &ranks, tag, processor, &config) {
             Ok(all) => Ok(Way::Shared(Box::new(all))),
-            // Who could not be asked has no say, and the others wait for it in vain.
-            Err(error @ (SharedGpuError::Job(_) | SharedGpuError::Unequal { .. })) => Err(self.told(error)),
+            // The members have not heard of each other, and try again. Of all else they have agreed that it fails.
+            Err(error @ SharedGpuError::Job(_)) => Err(self.told(error)),
             Err(why) => {
                 tracing::warn!("vectors in GPU memory go through the host, since {why}");
                 Ok(Way::Pieces)
