@@ -118,6 +118,15 @@ fn a_death_within_a_set_up_ends_it_for_all() {
             Hierarchy::among(job, &[0, 1, 2, 3], 1, &processor(job), &config).expect_err("one is dead");
         assert!(matches!(error, SharedGpuError::Job(_)), "{error}");
         assert!(began.elapsed() < LONG, "nobody waits for the first, which does not go on");
+        // Nor because that has left the job, then.
+        let file = std::fs::File::open("/dev/null").expect("always there");
+        if job.rank() == 0 {
+            for rank in [1, 3] {
+                job.recv_fds(rank, 7, SOON).expect("it has been told");
+            }
+        } else {
+            job.send_fds(0, 7, &[file.as_fd()], SOON).expect("it is there");
+        }
     });
 }
 
