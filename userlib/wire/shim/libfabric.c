@@ -182,7 +182,10 @@ static int set_up_buffers(struct ggas_endpoint *e)
 	if (!(e->info->domain_attr->mr_mode & FI_MR_LOCAL))
 		return 0;
 	r = draw_key(e, &key);
-	return r ? r : fi_mr_reg(e->domain, e->buffers, len, FI_SEND | FI_RECV, 0, key, 0, &e->buffers_mr, NULL);
+	if (r)
+		return r;
+	/* Of writes, too: what is in front of them is sent from here. */
+	return fi_mr_reg(e->domain, e->buffers, len, FI_SEND | FI_RECV | FI_WRITE, 0, key, 0, &e->buffers_mr, NULL);
 }
 
 /* NULL, or the call that failed. */

@@ -1,6 +1,7 @@
 //! What a process has of a network of hosts: its wire, its links, its meetings, and packets that wait for its card.
 
 mod held;
+mod landed;
 mod long;
 mod people;
 
@@ -129,11 +130,11 @@ impl<W: Wire> Core<W> {
         let class = packet.class() as usize;
         let long = matches!(packet.payload, Payload::ByReference(_));
         let lands = long && lands(link, &packet);
-        let slot = link.runway.as_ref().and_then(|runway| runway.free().filter(|_| lands));
+        let slot = link.runway.as_ref().and_then(|runway| runway.free(packet.class()).filter(|_| lands));
         // To have what is not so long read takes longer than to wait for a slot.
         let none = lands && slot.is_none() && packet.total < LEAST;
         let most = link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS;
-        if most || long && link.granted >= LONG || none {
+        if most || long && link.granted[class] >= LONG || none {
             link.waits = true;
             self.seen.asks.need();
             // For what it does not have it gives no credits back.
@@ -219,13 +220,13 @@ impl<W: Wire> Core<W> {
         let polled = wire.poll(|event| match event {
             Event::Message(bytes) => take(intake.message(bytes)),
             Event::Written(immediate) => take(intake.written(immediate)),
-            Event::Done { token } if token & WRITE != 0 => written.push(token & !WRITE),
+            Event::Done { token } if token & WRITE != 0 => written.push((token & !WRITE, true)),
             Event::Done { token } => ended.push((token, true)),
             Event::Failed { token, why } => {
                 tracing::debug!("a read, or a write, failed: {why}");
-                // Of a write: the connection is gone, and so is who lives at its other end, or it is found to be.
-                if token & WRITE == 0 {
-                    ended.push((token, false));
+                match token & WRITE {
+                    0 => ended.push((token, false)),
+                    _ => written.push((token & !WRITE, false)),
                 }
             }
             // That a peer is gone, the connection of its meeting says.
@@ -240,15 +241,15 @@ impl<W: Wire> Core<W> {
             self.meetings.expel(node);
             self.hear_news();
         }
+        if !self.long.written.is_empty() {
+            self.hear_written(); // before more is sent: to whom a packet did not come, none goes
+        }
         if self.waits {
             (self.waits, self.retry) = (false, true);
             self.let_all_go();
         }
         if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
             self.serve_long();
-        }
-        if !self.long.written.is_empty() {
-            self.hear_written();
         }
         if !self.long.landings.wanted.is_empty() {
             self.open_landings();

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ggas_wire::Key;
 
@@ -14,12 +15,26 @@ use crate::packet::{Hold, Payload};
 /// What a peer may read: granted exactly, and until it says that it has read it, or is gone.
 pub(super) struct Given<G> {
     pub node: u16,
+    /// Of its packet.
+    pub class: usize,
     pub grants: Vec<G>,
     /// Keeps the memory where it is, until nobody reads it any more. Dropped outside of the core's lock.
     pub hold: Option<Hold>,
     /// Where it was written, of the peer's landing.
     pub slot: Option<u32>,
 }
+
+/// What the wire has not finished writing to a peer that has no claim to it any more: it said that it has it, or is gone.
+pub(super) struct Unwritten {
+    pub node: u16,
+    pub hold: Hold,
+    /// The peer is gone: so long the end of the write is waited for.
+    pub until: Option<Instant>,
+}
+
+/// So long the end of writes to peers that are gone is waited for. The end of a process comes at once; of a host that is cut off the
+/// system may hear nothing for a quarter of an hour, and the card's reports of later commands wait for this one.
+pub(super) const UNWRITTEN: Duration = Duration::from_secs(10);
 
 /// What this process may read of a peer, or what one wrote.
 pub(super) struct Grant {
@@ -98,8 +113,9 @@ pub(super) struct Long<G> {
     pub reading: HashMap<u64, Reading>,
     /// Pieces that are over, and whether their bytes are there.
     pub ended: Vec<(u64, bool)>,
-    /// Payloads whose writes are over.
-    pub written: Vec<u64>,
+    /// Payloads whose writes are over, and whether they were made.
+    pub written: Vec<(u64, bool)>,
+    pub unwritten: HashMap<u64, Unwritten>,
     /// Peers have to hear that something of theirs was read: node, ticket, their name for it.
     pub releases: VecDeque<(u16, u64, u64)>,
     /// Nobody reads there any more.
@@ -117,6 +133,7 @@ impl<G> Long<G> {
             reading: HashMap::new(),
             ended: Vec::new(),
             written: Vec::new(),
+            unwritten: HashMap::new(),
             releases: VecDeque::new(),
             let_go: Vec::new(),
         }

@@ -3,77 +3,84 @@
 //! To have the receiver read a payload takes a way there and back more than to write it. So a peer that sends payloads which do not fit
 //! a message is given a landing, once: it writes packets into free slots, which the wire tells of in order with messages, and the card
 //! copies each payload from its slot to where it goes. What a peer writes harms nothing but its own packets: no other memory is open
-//! to it. A slot is free again when the peer is told that its payload has been taken, as of [long ones](super::grants).
+//! to it. A slot is free again when the peer is told that its payload has been taken, as of [long ones](super::grants). Requests
+//! and responses have slots of their own, so that a card which takes no requests still gets responses.
+//!
+//! A library may go on writing what it began when the peer still had the landing, so the addresses of one stay this process's as long
+//! as the wire is there; the pages do not.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::HashMap;
-use std::ptr;
+use std::io;
 use std::sync::Arc;
 
 use ggas_wire::Key;
+use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 
 use super::message::LED;
+use crate::packet::Class;
 
 /// Slots of a landing.
 pub(super) const SLOTS: u32 = 16;
+/// Slots for packets of one class: those of requests are in front.
+const OF_CLASS: u32 = SLOTS / 2;
 /// Most payload of a slot.
 pub(super) const LANDS: u32 = 64 << 10;
 /// Bytes of a slot: what is in front of a payload, and the payload.
 pub(super) const SLOT: usize = LED + LANDS as usize;
 
-/// The memory of a landing. Only the wire writes there, and only what [`Ground::take`] says is read by others.
-pub(super) struct Ground(*mut u8);
-
-// SAFETY: plain memory, which is accessed by addresses alone.
-unsafe impl Send for Ground {}
-// SAFETY: as above.
-unsafe impl Sync for Ground {}
+/// The memory of a landing. Only the wire writes there, and only what [`Ground::led`] says is read by others.
+pub(super) struct Ground(MmapRaw);
 
 impl Ground {
-    const LAYOUT: Layout = match Layout::from_size_align(SLOTS as usize * SLOT, 4096) {
-        Ok(layout) => layout,
-        Err(_) => unreachable!(),
-    };
-    pub const LEN: usize = Self::LAYOUT.size();
+    pub const LEN: usize = SLOTS as usize * SLOT;
 
-    pub fn new() -> Arc<Ground> {
-        // SAFETY: it has a size.
-        let start = unsafe { alloc_zeroed(Self::LAYOUT) };
-        if start.is_null() {
-            handle_alloc_error(Self::LAYOUT);
-        }
-        Arc::new(Ground(start))
+    /// Its pages are there once they are touched.
+    ///
+    /// # Errors
+    /// The system has no room.
+    pub fn new() -> io::Result<Arc<Ground>> {
+        let map = MmapOptions::new().len(Ground::LEN).no_reserve_swap().map_anon()?;
+        Ok(Arc::new(Ground(map.into())))
     }
 
     pub fn address(&self) -> u64 {
-        self.0 as u64
+        self.0.as_mut_ptr() as u64
     }
 
-    /// What is in front of the payload of a slot, below [`SLOTS`]. It is there once: who tells of the slot again finds nothing.
-    pub fn take(&self, slot: u32) -> [u8; LED] {
-        let mut led = [0; LED];
+    fn at(&self, slot: u32) -> *mut u8 {
+        assert!(slot < SLOTS, "a slot");
+        // SAFETY: inside of it.
+        unsafe { self.0.as_mut_ptr().add(slot as usize * SLOT) }
+    }
+
+    /// What is in front of the payload of a slot, below [`SLOTS`].
+    pub fn led(&self, slot: u32) -> [u8; LED] {
         // SAFETY: inside of it; the peer may write there at the same time, which is seen as whatever bytes.
-        unsafe {
-            let from = self.0.add(slot as usize * SLOT);
-            ptr::copy_nonoverlapping(from, led.as_mut_ptr(), LED);
-            ptr::write_bytes(from, 0, size_of::<u64>());
-        }
-        led
+        unsafe { self.at(slot).cast::<[u8; LED]>().read_volatile() }
+    }
+
+    /// The packet of a slot, below [`SLOTS`], is taken: who tells of it again names no ticket.
+    pub fn clear(&self, slot: u32) {
+        // SAFETY: inside of it, and aligned, since slots are of whole words.
+        unsafe { self.at(slot).cast::<u64>().write_volatile(0) }
     }
 
     /// The payload of a slot, below [`SLOTS`].
     pub fn payload(&self, slot: u32) -> *const u8 {
         // SAFETY: inside of it.
-        unsafe { self.0.add(slot as usize * SLOT + LED) }
+        unsafe { self.at(slot).add(LED) }
+    }
+
+    /// Nobody reads here any more: its pages go back, and new ones come where somebody still writes.
+    fn empty(&self) {
+        // SAFETY: what was there is of no use to anybody, and only the wire has the addresses.
+        if let Err(error) = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) } {
+            tracing::debug!("the pages of a landing stay: {error}");
+        }
     }
 }
 
-impl Drop for Ground {
-    fn drop(&mut self) {
-        // SAFETY: made so.
-        unsafe { dealloc(self.0, Self::LAYOUT) }
-    }
-}
+const _: () = assert!(SLOT.is_multiple_of(size_of::<u64>()));
 
 /// A landing of this process, for one peer.
 pub(super) struct Landing<G> {
@@ -95,14 +102,16 @@ pub(super) struct Landings<G> {
     by_node: HashMap<u16, u32>,
     /// Nodes that send what a landing is for.
     pub wanted: Vec<u16>,
-    /// The library may still write what lost peers sent: to be kept as long as the wire.
-    pub parked: Vec<Arc<Ground>>,
+    /// Of peers that are gone, while cards read there.
+    parked: Vec<Arc<Ground>>,
+    /// Later, without pages. The library may still write there: to be kept as long as the wire.
+    empty: Vec<Arc<Ground>>,
 }
 
 impl<G> Default for Landings<G> {
     fn default() -> Landings<G> {
         let (all, by_node) = (HashMap::new(), HashMap::new());
-        Landings { all, by_node, wanted: Vec::new(), parked: Vec::new() }
+        Landings { all, by_node, wanted: Vec::new(), parked: Vec::new(), empty: Vec::new() }
     }
 }
 
@@ -136,6 +145,27 @@ impl<G> Landings<G> {
         self.wanted.retain(|wanted| *wanted != node);
         self.all.remove(&self.by_node.remove(&node)?)
     }
+
+    /// Keeps the addresses of a landing whose peer is gone.
+    pub fn park(&mut self, ground: Arc<Ground>) {
+        self.parked.push(ground);
+        self.empty_parked();
+    }
+
+    /// Gives back the pages of landings of peers that are gone, where no card reads any more.
+    pub fn empty_parked(&mut self) {
+        for ground in self.parked.extract_if(.., |ground| Arc::strong_count(ground) == 1) {
+            ground.empty();
+            self.empty.push(ground);
+        }
+    }
+
+    /// Addresses of all landings that are kept.
+    #[cfg(test)]
+    pub fn addresses(&self) -> Vec<u64> {
+        let in_use = self.all.values().map(|landing| &landing.ground);
+        in_use.chain(&self.parked).chain(&self.empty).map(|ground| ground.address()).collect()
+    }
 }
 
 impl<G> Landing<G> {
@@ -161,9 +191,11 @@ impl Runway {
         fits.then_some(Runway { key, first, free: (1 << SLOTS) - 1 })
     }
 
-    /// The lowest free slot: few in use touch little memory.
-    pub fn free(&self) -> Option<u32> {
-        (self.free != 0).then(|| self.free.trailing_zeros())
+    /// The lowest free slot for a packet of a class: few in use touch little memory.
+    pub fn free(&self, class: Class) -> Option<u32> {
+        let of_class = ((1 << OF_CLASS) - 1) << (class as u32 * OF_CLASS);
+        let free = self.free & of_class;
+        (free != 0).then(|| free.trailing_zeros())
     }
 
     pub fn occupy(&mut self, slot: u32) {
@@ -180,14 +212,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_told_of_once() {
-        let ground = Ground::new();
+    fn a_slot_that_was_taken_names_nobody() {
+        let ground = Ground::new().unwrap();
         let at = |slot: u32| (ground.address() + u64::from(slot) * SLOT as u64) as *mut u8;
         for slot in [0, SLOTS - 1] {
             // SAFETY: inside of it.
             unsafe { at(slot).write_bytes(9, SLOT) };
-            assert_eq!(ground.take(slot), [9; LED]);
-            assert_eq!(ground.take(slot)[..8], [0; 8]);
+            assert_eq!([ground.led(slot), ground.led(slot)], [[9; LED]; 2]);
+            ground.clear(slot);
+            assert_eq!(ground.led(slot)[..8], [0; 8]);
             // SAFETY: as above.
             assert_eq!(unsafe { ground.payload(slot).add(LANDS as usize - 1).read() }, 9);
         }
@@ -199,13 +232,38 @@ mod tests {
         assert!(Runway::new(key(Ground::LEN as u64 - 1), 0).is_none());
         assert!(Runway::new(key(Ground::LEN as u64), 1).is_none());
         let mut runway = Runway::new(key(Ground::LEN as u64), 32).unwrap();
-        for slot in 0..SLOTS {
-            assert_eq!(runway.free(), Some(slot));
+        for slot in 0..OF_CLASS {
+            assert_eq!(runway.free(Class::Request), Some(slot));
             runway.occupy(slot);
         }
-        assert_eq!(runway.free(), None);
+        assert_eq!(runway.free(Class::Request), None);
+        for slot in OF_CLASS..SLOTS {
+            assert_eq!(runway.free(Class::Response), Some(slot));
+            runway.occupy(slot);
+        }
+        assert_eq!(runway.free(Class::Response), None);
         runway.vacate(3);
-        assert_eq!(runway.free(), Some(3));
+        assert_eq!((runway.free(Class::Request), runway.free(Class::Response)), (Some(3), None));
+    }
+
+    #[test]
+    fn pages_of_parked_landings_go_once_no_card_reads_there() {
+        let mut landings = Landings::<()>::default();
+        let card = Ground::new().unwrap();
+        let start = card.address() as *mut u8;
+        // SAFETY: inside of it.
+        unsafe { start.write_bytes(9, Ground::LEN) };
+        landings.park(card.clone());
+        // SAFETY: parked.
+        assert_eq!(unsafe { start.read_volatile() }, 9);
+        drop(card);
+        landings.empty_parked();
+        assert_eq!(landings.addresses(), [start as u64]);
+        // SAFETY: as above; others may write there.
+        unsafe {
+            assert_eq!([start.read_volatile(), start.add(Ground::LEN - 1).read_volatile()], [0; 2]);
+            start.write_volatile(1);
+        }
     }
 
     #[test]
@@ -213,7 +271,7 @@ mod tests {
         let key = || Key::try_from(&[0; 24][..]).unwrap();
         let mut landings = Landings::default();
         for node in [3, 4] {
-            landings.add(node, ((), key()), Ground::new(), 77);
+            landings.add(node, ((), key()), Ground::new().unwrap(), 77);
         }
         let first = landings.of(4).unwrap().first();
         assert_ne!(first, landings.of(3).unwrap().first());

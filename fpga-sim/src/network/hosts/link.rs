@@ -12,7 +12,7 @@ use crate::packet::{ANYONE, Class, Packet};
 /// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
 /// host's other programs do, for a moment.
 pub(super) const CREDITS: u32 = 256;
-/// Long payloads that a peer may have to read.
+/// Long payloads of a class that a peer may have to read.
 pub(super) const LONG: u32 = 64;
 
 /// What packets to and from a node have to do with. `P`: the wire's name of the other process.
@@ -37,8 +37,8 @@ pub(super) struct Link<P> {
     pub last: Option<[u32; 2]>,
     /// A message that waits for more packets, behind room for its head: they count as sent. Empty: there is none.
     pub held: Vec<u8>,
-    /// Long payloads that the peer may read.
-    pub granted: u32,
+    /// Long payloads of each class that the peer may read.
+    pub granted: [u32; 2],
     /// Where the peer lets long payloads be written.
     pub runway: Option<Runway>,
     /// A packet found no credit, no slot, or nobody met yet.
@@ -60,7 +60,7 @@ impl<P> Link<P> {
             told: [0; 2],
             last: None,
             held: Vec::new(),
-            granted: 0,
+            granted: [0; 2],
             runway: None,
             waits: false,
         }
@@ -135,15 +135,16 @@ impl<P, G> Intake<'_, P, G> {
         let (landing, slot) = self.landings.find(immediate).ok_or(Unfit::Foreign)?;
         let (node, ground) = (landing.node, landing.ground.clone());
         if landing.busy & 1 << slot != 0 {
-            return Err(Unfit::Malformed(node)); // its card may still copy what was there
+            return Err(Unfit::Foreign); // the card may still copy what is there; who told of it need not be the peer
         }
-        let led = ground.take(slot);
+        let led = ground.led(slot);
         let (head, rest) = Head::of(&led).map_err(|_| Unfit::Foreign)?;
         if head.ticket as u16 != node || self.head(head)? != node {
             return Err(Unfit::Foreign);
         }
         let decode = |rules: &Rules| message::decode_led(rest, rules);
         let (mut packet, id) = self.decode(node, decode, |(packet, _)| packet)?;
+        ground.clear(slot);
         self.incoming.released.extend(message::names_of_led(rest).map(|id| (node, id)));
         if let Some((landing, _)) = self.landings.find(immediate) {
             landing.busy |= 1 << slot;
@@ -308,7 +309,7 @@ mod tests {
 
     /// A landing of node 3.
     fn landing(taking: &mut Taking) -> Arc<Ground> {
-        let ground = Ground::new();
+        let ground = Ground::new().unwrap();
         let key = Key::try_from(&[0; 24][..]).unwrap();
         taking.landings.add(3, ((), key), ground.clone(), 0x5555_0000);
         ground
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(taking.arrived[0][0].1.payload.len(), 20_000);
         // Told of again, while the card has it; then by who has nothing to write.
         let first = taking.landings.of(3).unwrap().first();
-        assert!(matches!(taking.intake().written(first + 2), Err(Unfit::Malformed(3))));
+        assert!(matches!(taking.intake().written(first + 2), Err(Unfit::Foreign)));
         taking.landings.of(3).unwrap().busy = 0;
         assert!(matches!(taking.intake().written(first + 2), Err(Unfit::Foreign)));
         assert!(matches!(taking.intake().written(first + 16), Err(Unfit::Foreign)));
@@ -339,9 +340,15 @@ mod tests {
         for ticket in [TICKET ^ 1 << 40, TICKET & !0xffff | 2] {
             assert!(matches!(taking.write(&ground, 4, &led(ticket, &packet)), Err(Unfit::Foreign)));
         }
+        // What nobody was to be told of yet is still there when its peer tells of it.
+        let early = led(TICKET ^ 1 << 40, &packet);
+        assert!(matches!(taking.write(&ground, 6, &early), Err(Unfit::Foreign)));
+        taking.links[3].ticket = TICKET ^ 1 << 40;
+        assert!(taking.intake().written(first + 6).is_ok());
+        taking.links[3].ticket = TICKET;
         let other = Packet { source: extoll_abi::Address::new(2, 7), ..packet };
         assert!(matches!(taking.write(&ground, 5, &led(TICKET, &other)), Err(Unfit::Malformed(3))));
-        assert_eq!(taking.arrived[0].len(), 1);
+        assert_eq!(taking.arrived[0].len(), 2);
     }
 
     #[test]

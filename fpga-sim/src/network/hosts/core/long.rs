@@ -1,12 +1,13 @@
-//! Long payloads: peers read them here, and this process reads theirs, into place. The third part of [`Core`].
+//! Long payloads: peers read them here, and this process reads theirs, into place. A part of [`Core`].
+
+use std::time::Instant;
 
 use ggas_wire::{Taken, WireError};
 
 use super::super::desk::Asked;
-use super::super::grants::{Given, Reading, WRITE};
-use super::super::landing::{Ground, Landing, SLOT};
+use super::super::grants::{Given, Reading, UNWRITTEN, Unwritten};
 use super::super::message::{self, Head, Offer, RELEASES};
-use super::super::wire::{Piece, Wire, Write};
+use super::super::wire::{Piece, Wire};
 use super::{Core, Sent};
 use crate::memory::TAIL;
 use crate::packet::{ByReference, Packet, Payload};
@@ -74,120 +75,19 @@ impl<W: Wire> Core<W> {
     }
 
     /// A payload is the peer's until it says that it has it.
-    fn give(&mut self, to: u16, id: u64, packet: Packet, grants: Vec<W::Grant>, slot: Option<u32>) {
+    pub(super) fn give(
+        &mut self,
+        to: u16,
+        id: u64,
+        packet: Packet,
+        grants: Vec<W::Grant>,
+        slot: Option<u32>,
+    ) {
+        let class = packet.class() as usize;
         if let Payload::ByReference(ByReference { hold, .. }) = packet.payload {
-            self.long.given.insert(id, Given { node: to, grants, hold: Some(hold), slot });
+            self.long.given.insert(id, Given { node: to, class, grants, hold: Some(hold), slot });
         }
-        self.links[usize::from(to)].granted += 1;
-    }
-
-    /// Writes a packet, whose payload is one stretch of memory, to a free slot of a peer's landing; there is a credit for it.
-    pub(super) fn send_landed(&mut self, to: u16, packet: Packet, slot: u32) -> Sent {
-        self.hear_cards();
-        match self.write(to, &packet, slot) {
-            Ok(Taken::Yes) => {
-                let class = packet.class() as usize;
-                self.give(to, self.long.last, packet, Vec::new(), Some(slot));
-                self.sent(to, class);
-                Sent::Gone
-            }
-            other => self.unsent(to, packet, other),
-        }
-    }
-
-    fn write(&mut self, to: u16, packet: &Packet, slot: u32) -> Result<Taken, WireError> {
-        if !self.links[usize::from(to)].held.is_empty() && self.let_go(to)? == Taken::Later {
-            return Ok(Taken::Later); // none overtakes another
-        }
-        self.buffer.clear();
-        let ids = self.releases_of(to);
-        let link = &mut self.links[usize::from(to)];
-        let (Some(ticket), Some(peer), Some(runway), Payload::ByReference(source)) =
-            (link.theirs, link.peer, &mut link.runway, &packet.payload)
-        else {
-            return Ok(Taken::Later);
-        };
-        let (id, head) = (self.long.last + 1, Head { ticket, taken: link.taken });
-        message::encode_led(packet, head, id, &ids, &mut self.buffer);
-        let write = Write {
-            key: &runway.key,
-            at: u64::from(slot) * SLOT as u64,
-            head: &self.buffer,
-            from: source.first.address,
-            len: source.first.len as usize,
-            immediate: runway.first + slot,
-            token: WRITE | id,
-        };
-        // SAFETY: lent until the hold is dropped, which is behind the end of the write, or of the peer.
-        let taken = unsafe { self.wire.write(peer, &write) }?;
-        if taken == Taken::Yes {
-            runway.occupy(slot);
-            link.told = link.taken;
-            self.long.last = id;
-            self.long.releases.drain(..ids.len());
-        }
-        Ok(taken)
-    }
-
-    /// Nobody reads what was written to peers any more.
-    pub(super) fn hear_written(&mut self) {
-        for id in std::mem::take(&mut self.long.written) {
-            let hold = self.long.given.get_mut(&id).and_then(|given| given.hold.take());
-            self.long.let_go.extend(hold);
-        }
-    }
-
-    /// Gives peers landings that need one. Where there can be none, they go on without.
-    pub(super) fn open_landings(&mut self) {
-        for node in std::mem::take(&mut self.long.landings.wanted) {
-            if self.wire.writes() && self.open_landing(node) == Taken::Later {
-                self.long.landings.wanted.push(node);
-            }
-        }
-    }
-
-    fn open_landing(&mut self, node: u16) -> Taken {
-        let link = &self.links[usize::from(node)];
-        if link.ticket == 0 || link.last.is_some() {
-            return Taken::Yes; // nothing comes from there, or not much more
-        }
-        // A packet may come before its meeting is over.
-        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return Taken::Later };
-        let head = Head { ticket, taken: link.taken };
-        if self.long.landings.of(node).is_none()
-            && let Err(error) = self.make_landing(node)
-        {
-            tracing::warn!("node {node} has no landing, and so its payloads are read: {error}");
-            return Taken::Yes;
-        }
-        let Some(landing) = self.long.landings.of(node) else { return Taken::Yes };
-        let (first, Some(key)) = (landing.first(), landing.untold.clone()) else { return Taken::Yes };
-        message::encode_landing(head, first, &key, &mut self.buffer);
-        match self.wire.send(peer, &self.buffer) {
-            Ok(Taken::Later) => return Taken::Later,
-            Ok(Taken::Yes) => self.links[usize::from(node)].told = head.taken,
-            Err(error) => tracing::warn!("node {node} does not hear of its landing: {error}"),
-        }
-        landing.untold = None;
-        Taken::Yes
-    }
-
-    fn make_landing(&mut self, node: u16) -> Result<(), Box<dyn std::error::Error>> {
-        let (ground, random) = (Ground::new(), (self.meetings.random)()?);
-        // SAFETY: kept until nothing comes from the peer any more, or as long as the wire.
-        let opened = unsafe { self.wire.open(ground.address(), Ground::LEN) }?;
-        self.long.landings.add(node, opened, ground, random);
-        Ok(())
-    }
-
-    /// Nobody writes to the landing of a node any more. `left`: all that its process sent has come.
-    pub(super) fn close_landing(&mut self, node: u16, left: bool) {
-        if let Some(Landing { grant, ground, .. }) = self.long.landings.remove(node) {
-            self.wire.revoke(grant);
-            if !left {
-                self.long.landings.parked.push(ground);
-            }
-        }
+        self.links[usize::from(to)].granted[class] += 1;
     }
 
     /// The source cannot be read: the target gets the packet without it, as of any bad source.
@@ -223,8 +123,11 @@ impl<W: Wire> Core<W> {
     }
 
     /// What cards want to be read, and what they have read.
-    fn hear_cards(&mut self) {
+    pub(super) fn hear_cards(&mut self) {
         let (asked, released) = self.long.incoming.desk.take();
+        if !released.is_empty() {
+            self.long.landings.empty_parked();
+        }
         for grant in released {
             if let Some(grant) = self.long.incoming.grants.remove(&grant) {
                 let same = self.links[usize::from(grant.node)].ticket == grant.ticket;
@@ -310,46 +213,58 @@ impl<W: Wire> Core<W> {
     fn hear_released(&mut self) {
         for (node, id) in std::mem::take(&mut self.long.incoming.released) {
             match self.long.given.remove(&id) {
-                Some(given) if given.node == node => self.take_back(given),
+                Some(given) if given.node == node => self.take_back(id, given, None),
                 Some(given) => drop(self.long.given.insert(id, given)),
                 None => {} // it was taken back when its process was found to be gone
             }
         }
     }
 
-    fn take_back(&mut self, given: Given<W::Grant>) {
+    /// A peer has no claim to a payload any more. Of what it did not get the wire may still read the memory, whatever the peer says.
+    fn take_back(&mut self, id: u64, given: Given<W::Grant>, until: Option<Instant>) {
         given.grants.into_iter().for_each(|grant| self.wire.revoke(grant));
         let link = &mut self.links[usize::from(given.node)];
-        link.granted = link.granted.saturating_sub(1);
+        link.granted[given.class] = link.granted[given.class].saturating_sub(1);
         if let (Some(runway), Some(slot)) = (&mut link.runway, given.slot) {
             runway.vacate(slot);
         }
         self.retry |= std::mem::take(&mut link.waits);
-        self.long.let_go.extend(given.hold);
+        match given.hold {
+            Some(hold) if given.slot.is_some() => {
+                self.long.unwritten.insert(id, Unwritten { node: given.node, hold, until });
+            }
+            hold => self.long.let_go.extend(hold),
+        }
     }
 
-    /// The process at a node is gone, also for the wire: nobody reads for it any more.
+    /// The process at a node is gone, also for the wire: nobody reads for it any more, but what the wire is writing.
     pub(super) fn take_back_all(&mut self, node: u16) {
+        let until = Some(self.clock.now() + UNWRITTEN);
+        for unwritten in self.long.unwritten.values_mut().filter(|unwritten| unwritten.node == node) {
+            unwritten.until = unwritten.until.or(until);
+        }
         let of_node = |(id, given): (&u64, &Given<W::Grant>)| (given.node == node).then_some(*id);
         let given: Vec<u64> = self.long.given.iter().filter_map(of_node).collect();
         for id in given {
             if let Some(given) = self.long.given.remove(&id) {
-                self.take_back(given);
+                self.take_back(id, given, until);
             }
         }
     }
 
-    /// Nothing goes to other processes any more, and nothing comes: their memory and ours is not touched from now on.
+    /// Nothing goes to other processes any more, and nothing comes: their memory and ours is not touched from now on, but for what the
+    /// wire does not end, whose memory stays in use.
     pub fn close(&mut self) {
         self.long.incoming.desk.close();
         for node in 0..self.links.len() as u16 {
             self.forget_peer(node);
             self.links[usize::from(node)].ticket = 0;
         }
-        // The wire tells the ends of what was under way. It should do so at once; memory of what it does not tell of stays in use.
+        // The wire tells the ends of what was under way. It should do so at once.
         for _ in 0..ENDS {
             self.pump();
-            if self.long.reading.is_empty() && self.long.asked.is_empty() {
+            let long = &self.long;
+            if long.reading.is_empty() && long.asked.is_empty() && long.unwritten.is_empty() {
                 break;
             }
         }

@@ -99,7 +99,6 @@ impl<W: Wire> Core<W> {
     }
 
     fn hear_gone(&mut self, node: u16, end: End) {
-        self.close_landing(node, end == End::Left);
         self.forget_peer(node);
         let link = &mut self.links[usize::from(node)];
         self.counts.thrown_away += link.untaken();
@@ -114,7 +113,7 @@ impl<W: Wire> Core<W> {
     }
 
     pub(super) fn forget_peer(&mut self, node: u16) {
-        self.close_landing(node, false);
+        self.close_landing(node);
         self.seen.set_lands(node, false);
         self.links[usize::from(node)].held.clear();
         self.holding.retain(|holding| *holding != node);
@@ -156,9 +155,10 @@ impl<W: Wire> Core<W> {
 
     /// What is due; when to look again.
     pub fn look(&mut self) -> Option<Instant> {
-        let next = self.meetings.look(self.clock.now());
+        let now = self.clock.now();
+        let next = self.meetings.look(now);
         self.hear_news();
-        next
+        next.into_iter().chain(self.give_up_unwritten(now)).min()
     }
 
     /// What the lobby has to do.

@@ -6,11 +6,14 @@
 //! * a death is known after 100 ms, the end of a host and a cut after 6 s, to all that had met the process;
 //! * nobody is taken for lost where nothing worse happened than a cut, or a host standing still, for 3 s;
 //! * there, who has left properly, with all that it sent taken, is taken for lost by nobody;
-//! * long payloads are read, and written, as they were when they were sent, and memory that was taken back is read by nobody;
+//! * long payloads are read, and written, as they were when they were sent, and memory that was given back is read by nobody: of writes
+//!   not before the wire has ended them, or 10 s after their peer went; landings keep their addresses;
+//! * whom a write does not reach is taken for lost;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!
 //! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
 
+mod landed;
 mod net;
 mod world;
 
@@ -169,6 +172,9 @@ impl World {
                 false => Act::Still(time),
             };
             self.plan(at, Event::Plan(act));
+        }
+        if !gentle && self.random.u8(..4) == 0 {
+            self.messages.borrow_mut().breaks = self.random.u8(10..100);
         }
         self.run(end);
         self.cuts.heal_all(end);

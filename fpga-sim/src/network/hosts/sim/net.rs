@@ -22,6 +22,9 @@ pub struct Read {
     pub token: u64,
 }
 
+/// Of these bytes is memory that was given back.
+pub const REUSED: u8 = 255;
+
 /// A write into a landing. Its source is read when it comes.
 #[derive(Clone, Debug)]
 pub struct Landed {
@@ -29,7 +32,7 @@ pub struct Landed {
     pub at: u64,
     pub head: Vec<u8>,
     pub from: (u64, usize),
-    /// What was read there, if that was before.
+    /// What was read there, if that was before: its process is gone, or has waited long enough.
     pub bytes: Option<Vec<u8>>,
     pub immediate: u32,
     pub token: u64,
@@ -48,7 +51,9 @@ impl Landed {
         let (from, len) = self.from;
         self.bytes.get_or_insert_with(|| {
             // SAFETY: a source, which lives as long as the world.
-            unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec()
+            let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec();
+            assert!(!bytes.contains(&REUSED), "memory is read that was given back: write {}", self.token);
+            bytes
         })
     }
 }
@@ -69,6 +74,12 @@ pub struct Messages {
     pub on_wire: HashMap<(usize, usize), VecDeque<Goes>>,
     /// Memory that others may write: whose, and where.
     pub open: HashMap<u64, (usize, u64, usize)>,
+    /// The same, of all times.
+    pub opened: Vec<(usize, u64)>,
+    /// Ways from processes to others that they removed.
+    pub removed: Vec<(usize, usize)>,
+    /// Of so many writes, one finds that the way has broken; 0: none does.
+    pub breaks: u8,
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
@@ -116,6 +127,21 @@ impl Messages {
         }
     }
 
+    /// Whether a way breaks now.
+    pub fn breaks(&mut self) -> bool {
+        self.breaks > 0 && self.random.u8(..self.breaks) == 0
+    }
+
+    /// A write does not come, nor does what is behind it on its way.
+    pub fn lose(&mut self, way: (usize, usize), write: Landed) {
+        let behind = self.on_wire.remove(&way).unwrap_or_default();
+        for goes in [Goes::Write(write)].into_iter().chain(behind) {
+            if let Goes::Write(Landed { token, .. }) = goes {
+                self.ended.push((way.0, token, false));
+            }
+        }
+    }
+
     /// A write comes, where its landing is still open; who wrote hears of it.
     pub fn land(&mut self, (from, to): (usize, usize), mut landed: Landed) {
         let (at, head, token) = (landed.at as usize, landed.head.clone(), landed.token);
@@ -152,8 +178,7 @@ impl Wire for SimWire {
             |(number, read): (&u64, &Read)| ((read.by, read.of) == (self.me, peer)).then_some(*number);
         let numbers: Vec<u64> = messages.reads.iter().filter_map(of_peer).collect();
         numbers.into_iter().for_each(|number| messages.fail(number));
-        // A library may read later what is on its way there: README.md says so.
-        messages.read_sources(|from, to| (from, to) == (self.me, peer));
+        messages.removed.push((self.me, peer));
         Ok(())
     }
 
@@ -204,6 +229,7 @@ impl Wire for SimWire {
         let messages = &mut *self.messages.borrow_mut();
         messages.last += 1;
         messages.open.insert(messages.last, (self.me, address, len));
+        messages.opened.push((self.me, address));
         let key = [(len as u64).to_le_bytes(), messages.last.to_le_bytes()].concat();
         Ok((messages.last, Key::try_from(&key[..])?))
     }

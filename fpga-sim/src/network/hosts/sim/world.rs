@@ -45,6 +45,11 @@ pub enum Event {
         from: usize,
         to: usize,
     },
+    /// What one writes to another, which it removed, is not read later.
+    LastRead {
+        from: usize,
+        to: usize,
+    },
     Syn {
         from: usize,
         on: Connection,
@@ -73,6 +78,8 @@ pub struct Process {
     pub alive: bool,
     pub leaves: Option<Duration>,
     pub still_until: Duration,
+    /// Its card takes no requests.
+    pub answers_only: bool,
     open: HashMap<Connection, (usize, usize)>,
     waiting: VecDeque<Packet>,
     /// Packets whose payloads are read, and the numbers of the reads.
@@ -102,7 +109,7 @@ pub struct World {
     events: BinaryHeap<Reverse<(Duration, u64)>>,
     what: HashMap<u64, Event>,
     number: u64,
-    messages: Rc<RefCell<Messages>>,
+    pub messages: Rc<RefCell<Messages>>,
     tcps: Vec<Tcp>,
     went: Ways,
     came: BTreeMap<(usize, usize, usize), usize>,
@@ -207,6 +214,7 @@ impl World {
             alive: true,
             leaves: None,
             still_until: Duration::ZERO,
+            answers_only: false,
             open: HashMap::new(),
             waiting: VecDeque::new(),
             reading: Vec::new(),
@@ -270,6 +278,9 @@ impl World {
                     self.answer_read(number, bytes);
                 }
             }
+            Event::LastRead { from, to } => {
+                self.messages.borrow_mut().read_sources(|a, b| (a, b) == (from, to));
+            }
             Event::Syn { from, on, node } => self.syn(from, on, node),
             Event::Connected { to, on, through } => {
                 if self.processes[to].still_until > self.now() {
@@ -314,7 +325,8 @@ impl World {
                 }
             }
             for class in [Class::Response, Class::Request] {
-                while self.random.u8(..8) > 0
+                while (class == Class::Response || !self.processes[who].answers_only)
+                    && self.random.u8(..8) > 0
                     && let Some(packet) = self.processes[who].core.take(class)
                 {
                     self.take(who, packet);

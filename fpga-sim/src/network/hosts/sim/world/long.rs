@@ -1,11 +1,14 @@
 //! Long payloads: what is let read, what is read, and that nobody reads what he may not.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use extoll_abi::Address;
 
+use super::super::net::REUSED;
 use super::{Event, World};
 use crate::memory::runs::Run;
+use crate::network::hosts::grants::UNWRITTEN;
 use crate::network::hosts::landing::LANDS;
 use crate::network::hosts::message::{LANDS_FROM, LEAST, RUNS};
 use crate::network::shared::codec::tests::put;
@@ -21,7 +24,7 @@ pub struct Source {
 impl Source {
     /// It is overwritten: who reads now reads what he may not.
     fn reuse(&mut self) {
-        self.bytes.fill(255);
+        self.bytes.fill(REUSED);
     }
 }
 
@@ -31,7 +34,7 @@ impl Wake for Nobody {
     fn wake(&self) {}
 }
 
-/// What the payload of a packet is: no byte of it is 255. Words make it eight times as fast as bytes.
+/// What the payload of a packet is: no byte of it is [`REUSED`]. Words make it eight times as fast as bytes.
 fn payload(tag: u32, len: usize) -> Box<[u8]> {
     let mut random = fastrand::Rng::with_seed(tag.into());
     let mut bytes = vec![0; len];
@@ -53,11 +56,16 @@ impl World {
             0 => LANDS + self.random.u32(1..5_000),
             _ => least + self.random.u32(..5_000),
         };
+        let runs_most = if self.random.bool() || len < LEAST { 1 } else { RUNS as u32 };
+        self.post_payload((who, to), kind, len, runs_most);
+    }
+
+    /// A packet whose payload lies in at most `runs_most` pieces of memory: its number.
+    pub fn post_payload(&mut self, (who, to): (usize, u16), kind: Kind, len: u32, runs_most: u32) -> u32 {
         let (tag, process) = self.number_packet(who, to);
         let bytes = payload(tag, len as usize);
         let mut runs = Vec::new();
         let mut at = 0;
-        let runs_most = if self.random.bool() || len < LEAST { 1 } else { RUNS as u32 };
         for left in (0..self.random.u32(..runs_most)).rev() {
             let part = self.random.u32(1..(len - at) - left);
             runs.push(Run { address: bytes.as_ptr() as u64 + u64::from(at), len: part });
@@ -80,6 +88,21 @@ impl World {
         };
         self.send(who, packet);
         self.step(who);
+        tag
+    }
+
+    /// Whether the memory of a packet's payload was given back.
+    pub fn is_given_back(&self, tag: u32) -> bool {
+        self.sources[&tag].hold.is_done()
+    }
+
+    /// Who has removed another waits so long for the ends of writes, as README.md says.
+    pub(super) fn end_writes(&mut self) {
+        let removed = std::mem::take(&mut self.messages.borrow_mut().removed);
+        for (from, to) in removed {
+            let at = self.now() + UNWRITTEN - Duration::from_millis(1);
+            self.plan(at, Event::LastRead { from, to });
+        }
     }
 
     /// Memory that nobody may read any more gets other bytes.
@@ -203,6 +226,11 @@ impl World {
             assert!(source.hold.is_done(), "packet {tag} of {}: its memory may still be read", source.of);
         }
         let messages = self.messages.borrow();
+        // Who wrote to a landing when it was closed may write there still.
+        for (who, address) in messages.opened.iter().filter(|(who, _)| self.processes[*who].alive) {
+            let kept = self.processes[*who].core.landings().contains(address);
+            assert!(kept, "{who} does not keep what it let others write");
+        }
         assert!(messages.grants.is_empty() && messages.reads.is_empty(), "{:?}", messages.reads);
         for (who, of) in self.unread.iter().filter(|(who, _)| self.processes[*who].alive) {
             let whole = self.processes[*of].alive || self.left.contains(&(*of, *of));

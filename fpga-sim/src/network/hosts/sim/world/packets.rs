@@ -62,6 +62,7 @@ impl World {
     /// What the wire took is on its way.
     pub(super) fn flush(&mut self) {
         self.begin_reads();
+        self.end_writes();
         let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
         for (from, to, goes) in gone {
             match &goes {
@@ -114,9 +115,13 @@ impl World {
             Some(Goes::Message(bytes)) if alive => {
                 self.messages.borrow_mut().come.entry(to).or_default().push_back(Came::Message(bytes));
             }
-            Some(Goes::Write(landed)) if alive => {
+            Some(Goes::Write(landed)) if alive && !self.messages.borrow_mut().breaks() => {
                 self.messages.borrow_mut().land((from, to), landed);
                 self.step(from);
+            }
+            Some(Goes::Write(landed)) => {
+                self.messages.borrow_mut().lose((from, to), landed);
+                return self.step(from);
             }
             _ => return,
         }
