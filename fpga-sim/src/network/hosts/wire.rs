@@ -33,7 +33,7 @@ pub(super) trait Wire {
     /// Memory that who has its key may read.
     type Grant: Copy;
     fn insert(&mut self, address: &[u8]) -> Result<Self::Peer, WireError>;
-    /// What is under way to and from the peer fails, as [`poll`](Self::poll) tells.
+    /// Reads of the peer fail, as [`poll`](Self::poll) tells. Writes to it, and by it, may go on until they end.
     fn remove(&mut self, peer: Self::Peer) -> Result<(), WireError>;
     fn send(&mut self, peer: Self::Peer, bytes: &[u8]) -> Result<Taken, WireError>;
     /// # Safety
