@@ -239,7 +239,7 @@ unsafe impl Send for PinnedBuffers {}
 
 impl Runtime {
     /// Two buffers of the size that [`Builder::pinned`](crate::Builder::pinned) set; `None` where its bound is reached: they are not waited
-    /// for, as who holds some may want more.
+    /// for, as who holds some may want more. Copies do wait for them: who holds all until a copy of another thread ends, waits for ever.
     ///
     /// # Errors
     /// [`HpeError::Forked`], what the operating system or a driver refuses.

@@ -32,7 +32,8 @@ void *ggas_hpe_alloc_spread(size_t bytes);
 
 /*
  * Two pinned buffers side by side, each of *bytes, from which copy engines copy; NULL without errno's
- * change where the runtime's bound is reached. Give them back: 0, or -1 and EINVAL.
+ * change where the runtime's bound is reached, or would be: the last two are left to copies, which wait
+ * for such. Give them back: 0, or -1 and EINVAL.
  */
 void *ggas_hpe_take_pinned(size_t *bytes);
 int ggas_hpe_return_pinned(void *buffers);

@@ -11,8 +11,11 @@
 struct held {
 	struct held *next;
 	MPI_Comm comm;
-	int source, tag, bytes;
+	int source, tag;
+	MPI_Count bytes;
 	char *data;
+	/* Its bytes may still be coming: a long one's, once somebody wants it. */
+	MPI_Request coming;
 };
 
 /* A held message that a matched probe gave away. */
@@ -39,15 +42,32 @@ static struct held **find(int source, int tag, MPI_Comm comm)
 	return at;
 }
 
+/* A datatype of so many bytes, which may be more than an int counts. */
+static MPI_Datatype whole(MPI_Count bytes)
+{
+	int counts[2] = { (int)(bytes >> 20), (int)(bytes & 0xfffff) };
+	MPI_Aint displs[2] = { 0, (MPI_Aint)counts[0] << 20 };
+	MPI_Datatype types[2] = { MPI_BYTE, MPI_BYTE }, made;
+
+	PMPI_Type_contiguous(1 << 20, MPI_BYTE, &types[0]);
+	PMPI_Type_create_struct(2, counts, displs, types, &made);
+	PMPI_Type_commit(&made);
+	PMPI_Type_free(&types[0]);
+	return made;
+}
+
 /* Sends a message to this process, by a tag of its own. */
 static int again(struct redirect *redirect, struct held *held)
 {
+	MPI_Datatype type = whole(held->bytes);
 	int tag = (int)((unsigned)atomic_fetch_add(&turns, 1) % 16000u);
 
 	redirect->data = held->data;
 	redirect->source = held->source;
 	redirect->tag = held->tag;
-	PMPI_Isend(held->data, held->bytes, MPI_BYTE, 0, tag, hpe_mpi_self(), &redirect->sent);
+	PMPI_Wait(&held->coming, MPI_STATUS_IGNORE);
+	PMPI_Isend(held->data, 1, type, 0, tag, hpe_mpi_self(), &redirect->sent);
+	PMPI_Type_free(&type);
 	free(held);
 	return tag;
 }
@@ -120,32 +140,50 @@ static void describe(const struct held *held, MPI_Status *status)
 	PMPI_Status_set_elements_x(status, MPI_BYTE, bytes);
 }
 
-/* Takes a message out that a probe met and that may be a letter. */
-static int hold(const MPI_Status *met, MPI_Comm comm)
+/* Puts a message behind those that are held. */
+static int take_out(MPI_Message *message, MPI_Status *status, MPI_Comm comm)
 {
-	MPI_Message message;
-	MPI_Status status;
-	struct held *held, **at;
-	int flag = 0, error = PMPI_Improbe(met->MPI_SOURCE, met->MPI_TAG, comm, &flag, &message, &status);
+	struct held *held = calloc(1, sizeof(*held)), **at;
+	MPI_Datatype type;
+	int error;
 
-	if (error || !flag)
-		return error;
-	held = calloc(1, sizeof(*held));
-	if (held) {
-		PMPI_Get_count(&status, MPI_BYTE, &held->bytes);
+	if (held && !PMPI_Get_elements_x(status, MPI_BYTE, &held->bytes))
 		held->data = malloc(held->bytes > 0 ? (size_t)held->bytes : 1);
-	}
 	/* What is left here cannot be put back. */
 	if (!held || !held->data)
 		abort();
 	held->comm = comm;
-	held->source = status.MPI_SOURCE;
-	held->tag = status.MPI_TAG;
-	error = PMPI_Mrecv(held->data, held->bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+	held->source = status->MPI_SOURCE;
+	held->tag = status->MPI_TAG;
+	type = whole(held->bytes);
+	error = PMPI_Imrecv(held->data, 1, type, message, &held->coming);
+	PMPI_Type_free(&type);
+	/* It may be a letter: who asks is told what it says. */
+	if (!error && held->bytes == LETTER)
+		error = PMPI_Wait(&held->coming, MPI_STATUS_IGNORE);
 	for (at = &all; *at; at = &(*at)->next)
 		;
 	*at = held;
 	atomic_fetch_add(&held_count, 1);
+	return error;
+}
+
+/*
+ * Takes a message out that a probe met and that may be a letter, and those of its source before it, whatever their tags: what
+ * is held is received first, and may not come before them.
+ */
+static int hold(const MPI_Status *met, MPI_Comm comm)
+{
+	MPI_Message message;
+	MPI_Status status;
+	int flag = 0, error;
+
+	do {
+		error = PMPI_Improbe(met->MPI_SOURCE, MPI_ANY_TAG, comm, &flag, &message, &status);
+		if (error || !flag)
+			return error;
+		error = take_out(&message, &status, comm);
+	} while (!error && status.MPI_TAG != met->MPI_TAG);
 	return error;
 }
 

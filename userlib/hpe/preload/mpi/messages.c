@@ -41,7 +41,7 @@ static int end(struct stage *stage, MPI_Status *status, int error, MPI_Comm comm
 }
 
 /* A device's message that is long enough to go in parts, begun; else NULL. */
-static struct out *split(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, int sync)
+static struct out *split(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
 {
 	struct range range;
 	size_t bytes;
@@ -53,7 +53,7 @@ static struct out *split(const void *buf, int count, MPI_Datatype type, int dest
 	/* What is freed or too short is told before anything is sent: as of short messages. */
 	if (!hpe_mpi_is_long(bytes) || !ggas_hpe_holds((const char *)buf + range.start, bytes))
 		return NULL;
-	return hpe_mpi_out((const char *)buf + range.start, bytes, dest, tag, comm, sync);
+	return hpe_mpi_out((const char *)buf + range.start, bytes, dest, tag, comm);
 }
 
 static int end_out(struct out *out, MPI_Comm comm, const char *call)
@@ -97,11 +97,11 @@ static int is_plain(const struct stage *stage, const struct redirect *redirect)
 	return !stage->host && !stage->capacity && !redirect->data;
 }
 
-#define SEND(name, sync) \
+#define SEND(name) \
 int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) \
 { \
 	struct stage stage; \
-	struct out *out = split(buf, count, type, dest, tag, comm, sync); \
+	struct out *out = split(buf, count, type, dest, tag, comm); \
 	int error; \
 \
 	if (out) \
@@ -113,9 +113,9 @@ int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,
 	return end(&stage, NULL, error, comm, "MPI_" #name); \
 }
 
-SEND(Send, 0)
-SEND(Ssend, 1)
-SEND(Rsend, 0)
+SEND(Send)
+SEND(Ssend)
+SEND(Rsend)
 
 /* The message is in the library's buffer when this returns, as MPI promises. */
 int MPI_Bsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
@@ -184,7 +184,7 @@ int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int 
 		return error;
 	if (source != MPI_PROC_NULL)
 		hpe_mpi_redirect(&redirect, &source, &recvtag, &from);
-	parts = split(sendbuf, sendcount, sendtype, dest, sendtag, comm, 0);
+	parts = split(sendbuf, sendcount, sendtype, dest, sendtag, comm);
 	if (!parts && !redirect.data) {
 		error = begin(&out, sendbuf, sendcount, sendtype, READ, comm, "MPI_Sendrecv");
 		if (!error)
@@ -274,6 +274,22 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
 	return hpe_mpi_keep(&stage, &redirect, *request, error, comm, "MPI_Irecv");
 }
 
+int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
+{
+	struct redirect redirect;
+	struct stage stage;
+	int error;
+
+	if (*message == MPI_MESSAGE_NO_PROC)
+		return PMPI_Imrecv(buf, count, type, message, request);
+	error = begin_receive(&stage, buf, count, type, WRITE, MPI_COMM_NULL, "MPI_Imrecv");
+	if (error)
+		return error;
+	hpe_mpi_redirect_message(&redirect, *message);
+	error = PMPI_Imrecv(stage.buffer, count, type, message, request);
+	return hpe_mpi_keep(&stage, &redirect, *request, error, MPI_COMM_NULL, "MPI_Imrecv");
+}
+
 /* Calls that would use the buffer long after they return, or that have no staged form here: said, and not done. */
 static int refuse(MPI_Comm comm, const char *call)
 {
@@ -296,13 +312,6 @@ REFUSE_INIT(Rsend_init, const)
 REFUSE_INIT(Bsend_init, const)
 REFUSE_INIT(Recv_init, )
 REFUSE_INIT(Ibsend, const)
-
-int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
-{
-	if (hpe_mpi_is_device(buf))
-		return refuse(MPI_COMM_NULL, "MPI_Imrecv");
-	return PMPI_Imrecv(buf, count, type, message, request);
-}
 
 int MPI_Ibcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
 {

@@ -86,11 +86,13 @@ static void begin_part(struct run *run, int first, int which)
 	}
 }
 
-/* Whether all ranks make it in parts. */
-static int agree(const struct coll *coll, const struct range *range)
+/* Whether all ranks make it in parts: their elements are of one size, so that all cut at the same bytes. */
+static int agree(const struct coll *coll, int size)
 {
-	size_t bytes = (size_t)(range->end - range->start);
-	int asked[2] = { 0, 1 };
+	struct range range = { 0, 0, 0 };
+	int cut = !hpe_mpi_range(coll->count, coll->type, &range);
+	size_t bytes = (size_t)(range.end - range.start);
+	int asked[4] = { 0, 1, size, -size };
 
 	/* A device's buffer here? One that cannot be cut, or is not whole? */
 	for (int i = 0; i < 2; i++) {
@@ -98,32 +100,29 @@ static int agree(const struct coll *coll, const struct range *range)
 		int device = buffer && hpe_mpi_is_device(buffer);
 
 		asked[0] |= device;
-		if (device && !ggas_hpe_holds((const char *)buffer + range->start, bytes))
+		if (device && !ggas_hpe_holds((const char *)buffer + range.start, bytes))
 			asked[1] = 2;
 	}
 	if (asked[1] == 1)
-		asked[1] = !range->dense || range->start != 0;
-	if (PMPI_Allreduce(MPI_IN_PLACE, asked, 2, MPI_INT, MPI_MAX, coll->comm))
+		asked[1] = !cut || !range.dense || range.start != 0 || (size_t)size > hpe_mpi_part();
+	if (PMPI_Allreduce(MPI_IN_PLACE, asked, 4, MPI_INT, MPI_MAX, coll->comm))
 		return 0;
-	return asked[0] && !asked[1];
+	return asked[0] && !asked[1] && asked[2] == -asked[3];
 }
 
 int hpe_mpi_in_parts(const struct coll *coll, int *error)
 {
 	struct run run = { .coll = coll, .requests = { MPI_REQUEST_NULL, MPI_REQUEST_NULL } };
-	struct range range;
 	int inter = 1, size, first = 0, which = 0, opened;
 
 	if (coll->count <= 0 || !hpe_mpi_part() || PMPI_Type_size(coll->type, &size) ||
 	    !hpe_mpi_is_long((size_t)coll->count * (size_t)size) || PMPI_Comm_test_inter(coll->comm, &inter) || inter ||
-	    hpe_mpi_range(coll->count, coll->type, &range) || !agree(coll, &range))
+	    !agree(coll, size))
 		return 0;
 	run.extent = (size_t)size;
 	run.n = (int)(hpe_mpi_part() / run.extent);
-	if (run.n < 1)
-		run.n = 1;
 	opened = open_side(&run.from, coll->from) & open_side(&run.to, coll->to);
-	if (!opened || run.extent > hpe_mpi_part()) {
+	if (!opened) {
 		close_side(&run.from);
 		close_side(&run.to);
 		*error = hpe_mpi_fail(coll->comm, MPI_ERR_NO_MEM, coll->name, "no memory for parts of a device's buffer");

@@ -9,7 +9,7 @@
 
 #include "ggas_hpe.h"
 
-/* How long an answer is waited for, in seconds. */
+/* How long an answer is waited for once a receive has the letter, in seconds. */
 #define PATIENCE 0.002
 
 static const uint64_t MARK[2] = { 0x6867676173206870, 0x9b1f4c7be52d8a63 };
@@ -17,11 +17,10 @@ _Static_assert(sizeof(struct letter) <= LETTER, "a letter fits its message");
 
 static MPI_Comm own = MPI_COMM_NULL, self = MPI_COMM_NULL;
 static size_t part;
-static int here, most_tags;
+static int here;
+/* Tags of parts on the communicator of this library: so many even ones, and answers the odd ones behind. */
+static int most_tags;
 static atomic_int tags;
-
-/* Tags of parts on the communicator of this library: even ones, and answers the odd ones behind. */
-enum { MOST_TAGS = 16000 };
 
 struct out {
 	struct out *next;
@@ -65,11 +64,12 @@ MPI_Comm hpe_mpi_self(void)
 	return self;
 }
 
-/* Behind MPI_Init: all processes of the job come here, or none. */
+/* Behind MPI_Init: where it is asked for, all processes of the job come here, or none. */
 static int begin(int error)
 {
 	const char *asked = getenv("GGAS_HPE_MPI_PART");
-	size_t bytes = asked ? strtoull(asked, NULL, 0) : 4 << 20;
+	size_t bytes = asked ? strtoull(asked, NULL, 0) : 0;
+	int *bound, found = 0;
 
 	if (error || !bytes)
 		return error;
@@ -81,7 +81,9 @@ static int begin(int error)
 	if ((error = PMPI_Comm_dup(MPI_COMM_WORLD, &own)) || (error = PMPI_Comm_dup(MPI_COMM_SELF, &self)))
 		return error;
 	PMPI_Comm_rank(own, &here);
-	most_tags = MOST_TAGS;
+	/* At least 32767, says the standard. */
+	PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+	most_tags = (found ? *bound : 32767) / 2;
 	part = bytes;
 	return MPI_SUCCESS;
 }
@@ -157,8 +159,7 @@ static int are_done(MPI_Request *requests, int count)
 	return all;
 }
 
-/* Ends what the receivers have taken; with `all` waits for it. */
-static void reap(int all)
+void hpe_mpi_reap(int all)
 {
 	struct out *ended = NULL;
 
@@ -189,7 +190,7 @@ static void reap(int all)
 
 int MPI_Finalize(void)
 {
-	reap(1);
+	hpe_mpi_reap(1);
 	if (self != MPI_COMM_NULL)
 		PMPI_Comm_free(&self);
 	if (own != MPI_COMM_NULL)
@@ -198,14 +199,14 @@ int MPI_Finalize(void)
 	return PMPI_Finalize();
 }
 
-struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm, int sync)
+struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm)
 {
 	int world = in_world(dest, comm);
 	struct letter letter = { { MARK[0], MARK[1] }, bytes, part, here, 0 };
 	struct out *out = world < 0 ? NULL : calloc(1, sizeof(*out));
 	int error;
 
-	reap(0);
+	hpe_mpi_reap(0);
 	if (!out)
 		return NULL;
 	if (!hpe_mpi_take_buffers(out->buffers, &out->pinned, &out->memory, part)) {
@@ -221,9 +222,9 @@ struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI
 	out->since = PMPI_Wtime();
 	out->sent = out->answer = out->two[0] = out->two[1] = MPI_REQUEST_NULL;
 	error = PMPI_Irecv(NULL, 0, MPI_BYTE, world, letter.tag + 1, own, &out->answer);
+	/* Synchronous: this tells when a receive has it. */
 	if (!error)
-		error = sync ? PMPI_Issend(out->message, LETTER, MPI_BYTE, dest, tag, comm, &out->sent) :
-			       PMPI_Isend(out->message, LETTER, MPI_BYTE, dest, tag, comm, &out->sent);
+		error = PMPI_Issend(out->message, LETTER, MPI_BYTE, dest, tag, comm, &out->sent);
 	if (error) {
 		out->error = error;
 		out->state = SENT;
@@ -269,8 +270,14 @@ int hpe_mpi_out_moves(struct out *out)
 	switch (out->state) {
 	case ASKED:
 		PMPI_Test(&out->answer, &flag, MPI_STATUS_IGNORE);
-		if (flag)
+		if (flag) {
 			out->state = ANSWERED;
+			return 0;
+		}
+		/* Without a receive it waits for one, as long messages do. */
+		PMPI_Test(&out->sent, &flag, MPI_STATUS_IGNORE);
+		if (!flag)
+			out->since = PMPI_Wtime();
 		else if (PMPI_Wtime() - out->since > PATIENCE && keep(out))
 			out->state = KEPT;
 		return 0;
@@ -290,10 +297,6 @@ int hpe_mpi_out_moves(struct out *out)
 		if (out->copied == out->bytes && are_done(out->two, 2) && are_done(&out->sent, 1))
 			out->state = SENT;
 		return out->state == SENT;
-	case KEPT:
-		/* The letter may have to be received: a message that is sent synchronously. */
-		PMPI_Test(&out->sent, &flag, MPI_STATUS_IGNORE);
-		return flag;
 	default:
 		return 1;
 	}

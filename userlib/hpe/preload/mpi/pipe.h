@@ -4,8 +4,8 @@
  *
  * What the sender's message consists of is a *letter*: how many bytes there are, and the tag of the parts on a communicator of this
  * library's own. Who receives a letter answers there, and the parts follow, through two pinned buffers on each side. MPI promises that
- * a sender goes on once a receive is posted, though the receiver waits elsewhere; so a sender that nobody answers for a while puts all
- * parts into memory of the host, hands them to MPI, and returns.
+ * a sender goes on once a receive is posted, though the receiver waits elsewhere; so a sender whose letter a receive has, and whom nobody
+ * answers for a while, puts all parts into memory of the host, hands them to MPI, and returns.
  */
 #ifndef GGAS_HPE_MPI_PIPE_H
 #define GGAS_HPE_MPI_PIPE_H
@@ -14,8 +14,11 @@
 
 #include "stage.h"
 
-/* Bytes of a letter's message: whole elements of whatever basic type is received. What else is as long is looked at. */
-enum { LETTER = 96 };
+/*
+ * Bytes of a letter's message: whole elements of whatever basic type is received (a multiple of 96), and a length that
+ * programs seldom send: what else is as long is taken out by probes.
+ */
+enum { LETTER = 1056 };
 
 struct letter {
 	uint64_t mark[2];
@@ -28,7 +31,7 @@ struct letter {
 /* A message on its way out. */
 struct out;
 
-/* Bytes of a part, or 0: messages go whole (GGAS_HPE_MPI_PART=0, or no memory). */
+/* Bytes of a part, or 0: messages go whole (without GGAS_HPE_MPI_PART, or no memory). */
 size_t hpe_mpi_part(void);
 
 /* Whether `bytes` bytes make several parts. */
@@ -38,10 +41,10 @@ int hpe_mpi_is_long(size_t bytes);
 int hpe_mpi_read_letter(const void *message, struct letter *letter);
 
 /*
- * Begins a message of `bytes` at a device's address; `sync`: the receive has to begin before it ends. NULL where it
- * has to go whole: to a process of another world, or without memory.
+ * Begins a message of `bytes` at a device's address, which does not end before its receive begins. NULL where it has to go
+ * whole: to a process of another world, or without memory.
  */
-struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm, int sync);
+struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm);
 
 /*
  * Moves a message on; true once the caller may use the buffer. Then end it, which returns its error.
@@ -51,6 +54,9 @@ int hpe_mpi_out_end(struct out *out);
 
 /* Moves it to its end. */
 int hpe_mpi_out_all(struct out *out);
+
+/* Lets go what was left to MPI in memory of the host and is taken; with `all` waits for the rest. */
+void hpe_mpi_reap(int all);
 
 /*
  * If what came by `status` into a stage's buffer is a letter: receives the parts to where they belong, tells so in

@@ -82,13 +82,35 @@ static int is_letter(const struct stage *stage, MPI_Status *status, struct lette
 	return found;
 }
 
+/* Puts a packed message where its elements belong: in steps, as MPI counts packed bytes by an int. */
+static void unpack(const struct stage *stage, const char *packed, size_t bytes)
+{
+	MPI_Aint bound, extent;
+	int size = 0;
+	size_t left, step;
+
+	if (PMPI_Type_size(stage->type, &size) || size <= 0 || PMPI_Type_get_extent(stage->type, &bound, &extent))
+		return;
+	step = (1u << 30) / (size_t)size ? (1u << 30) / (size_t)size : 1;
+	left = bytes / (size_t)size;
+	for (char *to = stage->buffer; left; left -= step) {
+		int at = 0;
+
+		step = left < step ? left : step;
+		PMPI_Unpack(packed, (int)(step * (size_t)size), &at, to, (int)step, stage->type, hpe_mpi_self());
+		packed += step * (size_t)size;
+		to += (MPI_Aint)step * extent;
+	}
+}
+
 int hpe_mpi_in(struct stage *stage, MPI_Status *status, struct out *out)
 {
 	struct in in = { .error = MPI_SUCCESS };
-	int fits, size = 0, at = 0;
+	int fits;
 
 	if (!is_letter(stage, status, &in.letter))
 		return MPI_SUCCESS;
+	hpe_mpi_reap(0);
 	fits = in.letter.bytes <= stage->capacity;
 	if (fits && stage->host && stage->dense)
 		in.device = stage->device;
@@ -99,11 +121,8 @@ int hpe_mpi_in(struct stage *stage, MPI_Status *status, struct out *out)
 	if (!in.host && !hpe_mpi_take_buffers(in.buffers, &in.pinned, &in.memory, in.letter.part))
 		return MPI_ERR_NO_MEM;
 	receive(&in, out);
-	if (fits && !stage->dense) {
-		PMPI_Type_size(stage->type, &size);
-		PMPI_Unpack(in.memory, (int)in.letter.bytes, &at, stage->buffer, (int)(in.letter.bytes / (size_t)size),
-			    stage->type, hpe_mpi_self());
-	}
+	if (fits && !stage->dense)
+		unpack(stage, in.memory, in.letter.bytes);
 	hpe_mpi_return_buffers(in.pinned, in.memory);
 	PMPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)in.letter.bytes);
 	/* The bytes are where they belong. */

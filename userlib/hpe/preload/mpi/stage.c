@@ -18,6 +18,32 @@ int hpe_mpi_is_device(const void *buffer)
 	return buffer != MPI_IN_PLACE && buffer != MPI_BOTTOM && ggas_hpe_is_device(buffer);
 }
 
+/*
+ * Whether elements lie in the order in which they are sent. A type that fills its extent may have them in another one: a
+ * matrix whose rows are sent as columns. Of types that are made otherwise nobody asks; they may well be in order.
+ */
+static int in_order(MPI_Datatype type)
+{
+	int integers, addresses, types, combiner, repeats, ordered = 0;
+	MPI_Aint none;
+	MPI_Datatype inner;
+
+	if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner))
+		return 0;
+	if (combiner == MPI_COMBINER_NAMED)
+		return 1;
+	if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP)
+		return 0;
+	if (PMPI_Type_get_contents(type, integers, 0, 1, &repeats, &none, &inner))
+		return 0;
+	ordered = in_order(inner);
+	/* What is named may not be freed, nor Fortran's types of a precision, which are predefined, too. */
+	if (!PMPI_Type_get_envelope(inner, &integers, &addresses, &types, &combiner) && combiner != MPI_COMBINER_NAMED &&
+	    combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX && combiner != MPI_COMBINER_F90_INTEGER)
+		PMPI_Type_free(&inner);
+	return ordered;
+}
+
 int hpe_mpi_range(MPI_Count count, MPI_Datatype type, struct range *range)
 {
 	int one = 1, zero = 0, size;
@@ -57,7 +83,7 @@ int hpe_mpi_range_v(int parts, const int *counts, const int *displs, MPI_Datatyp
 			range->end = end;
 		any = 1;
 	}
-	range->dense = parts == 1 && counts[0] == 1 && size == true_extent;
+	range->dense = parts == 1 && counts[0] == 1 && size == true_extent && in_order(type);
 	return MPI_SUCCESS;
 }
 

@@ -16,7 +16,7 @@ struct stage {
 	char *device, *host;
 	size_t bytes;
 	enum use use;
-	/* No byte between the elements: then a short message tells what to copy back. */
+	/* No byte between the elements, and these in order: then a short message tells what to copy back. */
 	int dense;
 	/* Of receives that a long message may come for, into whatever memory: bytes of a message, where the first goes,
 	 * and the datatype. Else 0. */

@@ -95,14 +95,18 @@ static TAKEN: Mutex<Vec<PinnedBuffers>> = Mutex::new(Vec::new());
 /// `bytes` points to a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void {
-    match runtime().and_then(Runtime::pinned_buffers) {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Only where there is one more: copies of any thread wait for a pair, and who holds the others may wait for a copy.
+    let two = runtime()
+        .and_then(|runtime| Ok(runtime.pinned_buffers()?.zip(runtime.pinned_buffers()?).map(|(one, _)| one)));
+    match two {
         Err(error) => fail(&error, std::ptr::null_mut()),
         Ok(None) => std::ptr::null_mut(),
         Ok(Some(buffers)) => {
             let start = buffers.start();
             // SAFETY: the caller's contract.
             unsafe { *bytes = buffers.size() };
-            TAKEN.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+            taken.push(buffers);
             start.cast()
         }
     }

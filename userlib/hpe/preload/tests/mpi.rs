@@ -31,7 +31,7 @@ fn compile(mpicc: &Path, built: &Path, arguments: &[&str], sources: &[&str]) {
     assert!(compiler.status().unwrap().success(), "{}", mpicc.display());
 }
 
-/// `part`: bytes of the parts of long messages; without, as the library has it, messages of the test are not long.
+/// `part`: bytes of the parts of long messages; without, all messages go whole.
 fn run(mpirun: &Path, ranks: u32, preload: Option<String>, part: Option<u32>, program: &Path) -> String {
     let mut command = Command::new(mpirun);
     // More ranks than cores, and root in containers: Open MPI asks to be told.
