@@ -59,7 +59,7 @@ fn an_mpi_program_passes_pointers_of_devices() {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let program = folder.join(format!("messages-{number}"));
         let shim = folder.join(format!("libggas_hpe_mpi-{number}.so"));
-        compile(&mpicc, &program, &["-ldl"], &["tests/messages.c"]);
+        compile(&mpicc, &program, &["-ldl"], &["tests/messages.c", "tests/promises.c"]);
         let names = ["messages", "requests", "collectives", "stage", "pipe", "pipe_in", "held", "parts"];
         let sources = names.map(|name| format!("mpi/{name}.c"));
         let sources: Vec<_> = sources.iter().map(String::as_str).collect();
