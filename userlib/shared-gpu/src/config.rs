@@ -34,7 +34,7 @@ pub struct Config {
     pub buffer: usize,
     /// Where the directory is.
     pub directory: Directory,
-    /// Which algorithm; `None`: as [`SharedGpu::choice`] says.
+    /// Which algorithm; `None`: as [`SharedGpu::choice`](crate::SharedGpu::choice) says.
     pub algorithm: Option<Algorithm>,
     /// What was measured; `ggas_coll::Tuning::of_host().shared_gpu` is this host's. Default: nothing.
     pub table: Table,

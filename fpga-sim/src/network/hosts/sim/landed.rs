@@ -42,11 +42,11 @@ fn requests_that_no_card_takes_block_no_responses() {
 /// The name of a write that is on the way from the first process to the second.
 fn on_the_way(world: &World) -> u64 {
     let messages = world.messages.borrow();
-    let writes = messages.on_wire[&(0, 1)].iter().filter_map(|goes| match goes {
+    let mut writes = messages.on_wire[&(0, 1)].iter().filter_map(|goes| match goes {
         Goes::Write(write) => Some(write.token & !WRITE),
         Goes::Message(_) => None,
     });
-    writes.last().expect("a write")
+    writes.next_back().expect("a write")
 }
 
 #[test]
