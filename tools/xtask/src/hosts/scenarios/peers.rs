@@ -40,7 +40,7 @@ struct Peer {
     compiler: &'static str,
     source: &'static str,
     launcher: &'static str,
-    options: &'static [&'static str],
+    options: &'static [&'static [&'static str]],
 }
 
 const PEERS: [Peer; 5] = [
@@ -50,7 +50,7 @@ const PEERS: [Peer; 5] = [
         compiler: "mpicc.openmpi",
         source: "hosts_mpi",
         launcher: "mpirun.openmpi",
-        options: &[
+        options: &[&[
             "--mca",
             "pml",
             "cm",
@@ -60,7 +60,7 @@ const PEERS: [Peer; 5] = [
             "--mca",
             "mtl_ofi_provider_include",
             "tcp;ofi_rxm",
-        ],
+        ]],
     },
     Peer {
         name: "Open MPI, UCX",
@@ -68,7 +68,7 @@ const PEERS: [Peer; 5] = [
         compiler: "mpicc.openmpi",
         source: "hosts_mpi",
         launcher: "mpirun.openmpi",
-        options: &UCX,
+        options: &[UCX, &["--mca", "osc", "ucx"]],
     },
     Peer {
         name: "MPICH, UCX",
@@ -76,7 +76,7 @@ const PEERS: [Peer; 5] = [
         compiler: "mpicc.mpich",
         source: "hosts_mpi",
         launcher: "mpiexec.mpich",
-        options: &["-genv", "UCX_TLS", "tcp"],
+        options: &[&["-genv", "UCX_TLS", "tcp"]],
     },
     // Without `patcher` Open MPI 4.1.4 does not crash at the end of every OpenSHMEM program: it frees memory by a hook of a component
     // that it has unloaded.
@@ -86,25 +86,7 @@ const PEERS: [Peer; 5] = [
         compiler: "oshcc",
         source: "hosts_shmem",
         launcher: "oshrun",
-        options: &[
-            "--mca",
-            "memory",
-            "^patcher",
-            "--mca",
-            "pml",
-            "ucx",
-            "--mca",
-            "pml_ucx_tls",
-            "any",
-            "--mca",
-            "pml_ucx_devices",
-            "any",
-            "--mca",
-            "spml",
-            "ucx",
-            "-x",
-            "UCX_TLS=tcp",
-        ],
+        options: &[&["--mca", "memory", "^patcher"], UCX, &["--mca", "spml", "ucx", "-x", "UCX_TLS=tcp"]],
     },
     Peer {
         name: "Open MPI, its TCP",
@@ -112,25 +94,13 @@ const PEERS: [Peer; 5] = [
         compiler: "mpicc.openmpi",
         source: "hosts_mpi",
         launcher: "mpirun.openmpi",
-        options: &["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"],
+        options: &[&["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]],
     },
 ];
 
-/// Open MPI over UCX's TCP.
-const UCX: [&str; 12] = [
-    "--mca",
-    "pml",
-    "ucx",
-    "--mca",
-    "pml_ucx_tls",
-    "any",
-    "--mca",
-    "pml_ucx_devices",
-    "any",
-    "--mca",
-    "osc",
-    "ucx",
-];
+/// Open MPI's messages over UCX.
+const UCX: &[&str] =
+    &["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"];
 
 /// Half round trips by bytes, in microseconds.
 type Times = BTreeMap<usize, f64>;
@@ -262,7 +232,7 @@ fn measure(lab: &Lab, pin: &Path, peer: &Peer) -> Result<BTreeMap<String, Times>
             .arg(lab.agent())
             .args(["--host", "h1,h2"]),
     };
-    command.args(["-n", "2"]).args(peer.options).env("UCX_TLS", "tcp").arg(pin).arg(program(peer));
+    command.args(["-n", "2"]).args(peer.options.concat()).env("UCX_TLS", "tcp").arg(pin).arg(program(peer));
     let said = Runs::start(command, peer.name)?.succeeds(LONG)?;
     let mut kinds = BTreeMap::<String, Times>::new();
     for line in said.lines() {
