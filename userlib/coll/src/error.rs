@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use extoll_abi::layout::GGAS_ERR_POISONED;
 use ggas_kernels::{LaunchError, MemoryError};
 use ggas_rma::{KernelReport, ReportError};
 use ggas_shared_gpu::SharedGpuError;
@@ -175,3 +176,14 @@ pub enum GroupError {
 }
 
 ggas_errors::debug_as_display!(GroupError);
+
+impl GroupError {
+    /// The failure of another member, of which this one heard by its poison only.
+    pub(crate) fn is_consequence(&self) -> bool {
+        match self {
+            GroupError::Failed { report, .. } => report.status == GGAS_ERR_POISONED,
+            GroupError::Poisoned { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -225,16 +225,21 @@ impl Group {
 
     /// Whether a collective failed since the last reset. The error names a process that died, else the wait that timed
     /// out first, rather than members that failed in consequence. In a group across processes, each process sees the
-    /// errors of its own member. Do not call it while kernels run.
+    /// errors of its own member; where another's failure is all that it sees, it waits up to 2 s for the news of a death.
+    /// Do not call it while kernels run.
     ///
     /// # Errors
     /// [`GroupError::PeerLost`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
     pub fn check(&self) -> Result<(), GroupError> {
         self.check_loss()?;
-        if self.processes.as_ref().is_some_and(Processes::is_broken) {
-            return Err(GroupError::Poisoned { member: self.window.local().start });
+        let seen = match self.processes.as_ref().is_some_and(Processes::is_broken) {
+            true => Err(GroupError::Poisoned { member: self.window.local().start }),
+            false => self.members.check(),
+        };
+        match (&seen, &self.loss) {
+            (Err(error), Some(loss)) if error.is_consequence() => loss.check_for_news().and(seen),
+            _ => seen,
         }
-        self.members.check()
     }
 
     /// Clears the failure, so that collectives work again. Do not call it while kernels of any member run.

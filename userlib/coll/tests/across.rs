@@ -232,6 +232,30 @@ fn barriers_until_death(job: &Job) {
 }
 
 #[test]
+fn poison_of_a_neighbour_waits_for_the_death_behind_it() {
+    in_job_with_death("poison_of_a_neighbour_waits_for_the_death_behind_it", 2, 1, |job| {
+        const CHECKS: usize = 2048;
+        let victim = victim().expect("a job with a death");
+        // The victim's barrier has nobody to meet, and poisons the other's flags.
+        let timeout = if job.rank() == victim { Duration::from_millis(1) } else { LONG };
+        let process = Process::new(job, GroupConfig { timeout, ..GroupConfig::default() });
+        if job.rank() == victim {
+            assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_TIMEOUT));
+            job.barrier(SOON).expect("the poison is there");
+            while process.group.window().load_u64(process.rank, CHECKS).expect("mapped") == 0 {
+                std::thread::yield_now();
+            }
+            die();
+        }
+        job.barrier(SOON).expect("the poison is there");
+        assert_eq!(process.run((1, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
+        process.group.window().store_u64(victim as usize, CHECKS, 1).expect("mapped");
+        let check = process.group.check();
+        assert!(matches!(check, Err(GroupError::PeerLost { rank }) if rank == victim), "{check:?}");
+    });
+}
+
+#[test]
 fn a_death_inside_sums_in_one_step_ends_them_everywhere() {
     in_job_with_death("a_death_inside_sums_in_one_step_ends_them_everywhere", 3, 0, |job| {
         collectives_until_death(job, SELFTEST_ALLREDUCE_ONE_SHOT);
