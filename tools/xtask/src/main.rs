@@ -160,7 +160,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            report!("xtask: {error:#}");
+            run::tell_failure(&format!("xtask: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -135,6 +135,21 @@ fn log_path(name: &str) -> Result<PathBuf> {
     Ok(dir.join(file + ".log"))
 }
 
+/// Tells a failure, and notes it in `build/log/failed.txt`: what has a thousand lines behind it shows that file at its end.
+pub fn tell_failure(text: &str) {
+    report!("{text}");
+    if cfg!(test) {
+        return; // tests fail on purpose
+    }
+    let noted = log_path("failed").map(|log| log.with_extension("txt")).and_then(|path| {
+        let mut file = File::options().create(true).append(true).open(path)?;
+        Ok(writeln!(file, "{text}\n")?)
+    });
+    if let Err(error) = noted {
+        report!("xtask: the failure is not noted: {error:#}");
+    }
+}
+
 /// A spinner on a terminal; elsewhere one plain line.
 fn spinner(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() || place::ci() {

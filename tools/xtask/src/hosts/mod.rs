@@ -4,7 +4,7 @@ mod lab;
 mod scenarios;
 
 use crate::capi::{self, Profile};
-use crate::run::{Step, cargo};
+use crate::run::{Step, cargo, tell_failure};
 use crate::setup::Policy;
 use crate::test::seconds;
 use crate::{gaspi, place};
@@ -104,7 +104,7 @@ pub fn hosts(select: &Select, _policy: Policy) -> Result<()> {
                 rows.push(row(scenario.name, result, &notes, start.elapsed()));
             }
             Err(error) => {
-                report!("{} FAILED: {error:#}", scenario.name);
+                tell_failure(&format!("hosts: {} FAILED: {error:#}", scenario.name));
                 failed += 1;
                 rows.push(row(scenario.name, "FAILED", "", start.elapsed()));
             }

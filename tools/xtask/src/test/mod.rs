@@ -8,7 +8,7 @@ mod long;
 mod steps;
 
 use crate::place;
-use crate::run::{Step, ask};
+use crate::run::{Step, ask, tell_failure};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Result, anyhow, bail};
 use ggas_table::Column;
@@ -180,7 +180,7 @@ fn run_one(check: &'static Check, task: &str, context: &Context) -> Finished {
     let outcome = match ended.unwrap_or_else(|_| Err(anyhow!("{} panicked", check.name))) {
         Ok(note) => Outcome::Passed(note),
         Err(error) => {
-            report!("{error:#}\n  again: cargo xtask {task} --only {}", check.name);
+            tell_failure(&format!("{error:#}\n  again: cargo xtask {task} --only {}", check.name));
             Outcome::Failed
         }
     };

@@ -16,6 +16,7 @@ mod scenario;
 mod stock;
 
 use crate::place;
+use crate::run::tell_failure;
 use crate::setup::Policy;
 use crate::test::seconds;
 use anyhow::{Result, bail};
@@ -180,7 +181,7 @@ impl Outcome {
     /// Notes how a part of the work ended; a failure is told at once.
     fn of(kernel: Option<Kernel>, what: &str, time: Duration, result: Result<()>) -> Outcome {
         if let Err(error) = &result {
-            report!("{} {what} FAILED: {error:#}", kernel.map_or("all", Kernel::name));
+            tell_failure(&format!("vm: {} {what} FAILED: {error:#}", kernel.map_or("all", Kernel::name)));
         }
         Outcome { kernel, what: what.into(), time, failed: result.is_err() }
     }
