@@ -428,7 +428,7 @@ impl Fault {
 
     pub(crate) fn from(word: u64) -> Option<(Fault, usize)> {
         let fault = *Fault::ALL.get(((word & 0xff) as usize).checked_sub(1)?)?;
-        Some((fault, (word >> 8) as usize))
+        Some((fault, (word >> 8 & 0xff_ffff) as usize))
     }
 
     /// Tells it, and never comes back: the station's owner ends the call.

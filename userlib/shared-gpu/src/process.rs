@@ -65,6 +65,18 @@ pub(crate) struct Process {
     pub(crate) ladder: Ladder,
     /// The first rank that died.
     pub(crate) dead: Arc<AtomicU32>,
+    /// Calls so far, the same as of all ranks that have come as far.
+    pub(crate) calls: AtomicU32,
+}
+
+/// What a rank tells all others of a call, in [`Word::Fault`].
+fn fault_of(call: u32, fault: u64) -> u64 {
+    u64::from(call) << 32 | fault
+}
+
+/// Whether it was told of a call behind this one, in which nobody who makes this one is missed: whoever told it has made this one.
+fn is_later(word: u64, call: u32) -> bool {
+    (((word >> 32) as u32).wrapping_sub(call) as i32) > 0
 }
 
 /// A call under way.
@@ -74,6 +86,8 @@ pub(crate) struct Call<'a> {
     pub(crate) output: u64,
     pub(crate) element: Element,
     pub(crate) op: Op,
+    /// Which of its process's calls it is.
+    number: u32,
     error: RefCell<Option<SharedGpuError>>,
     waiting: Cell<Option<Waiting>>,
     /// Waits that ended.
@@ -92,7 +106,8 @@ impl<'a> Call<'a> {
     ) -> Call<'a> {
         let (error, waiting, progress) = (RefCell::new(None), Cell::new(None), Cell::new(0));
         let (lanes, is_direct) = (Lanes::default(), Cell::new(false));
-        Call { process, input, output, element, op, error, waiting, progress, lanes, is_direct }
+        let number = process.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        Call { process, input, output, element, op, number, error, waiting, progress, lanes, is_direct }
     }
 
     /// Runs a protocol to its end, or until something failed. Each of its waits is bounded by the time-out.
@@ -174,8 +189,10 @@ impl<'a> Call<'a> {
 
     /// Whether a rank said that the call failed.
     fn fault(&self) -> Result<(), SharedGpuError> {
-        match Fault::from(self.process.shared.word(Word::Fault).load(Ordering::Acquire)) {
+        let word = self.process.shared.word(Word::Fault).load(Ordering::Acquire);
+        match Fault::from(word) {
             None => Ok(()),
+            Some(_) if is_later(word, self.number) => Ok(()),
             Some((Fault::Unequal, rank)) => Err(SharedGpuError::Mismatch { rank }),
             Some((Fault::Late, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "did not come in time" }),
             Some((Fault::Failed, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "failed" }),
@@ -194,8 +211,7 @@ impl<'a> Call<'a> {
             SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return,
             _ => Fault::Failed.word(self.process.rank),
         };
-        let word = self.process.shared.word(Word::Fault);
-        let _ = word.compare_exchange(0, fault, Ordering::AcqRel, Ordering::Acquire);
+        self.process.tell(self.number, fault);
     }
 
     fn note(&self, result: Result<(), SharedGpuError>) {
@@ -235,10 +251,15 @@ impl<'a> Call<'a> {
 }
 
 impl Process {
-    /// Tells all that this rank failed.
+    /// Tells all that this rank failed, and will not make the next call.
     pub(crate) fn fail(&self) {
-        let fault = Fault::Failed.word(self.rank);
-        let _ = self.shared.word(Word::Fault).compare_exchange(0, fault, Ordering::AcqRel, Ordering::Acquire);
+        self.tell(self.calls.load(Ordering::Relaxed).wrapping_add(1), Fault::Failed.word(self.rank));
+    }
+
+    /// Tells all of a fault, unless they know of one in this call or before it.
+    fn tell(&self, call: u32, fault: u64) {
+        let new = |now| (now == 0 || is_later(now, call)).then_some(fault_of(call, fault));
+        let _ = self.shared.word(Word::Fault).fetch_update(Ordering::AcqRel, Ordering::Acquire, new);
     }
 
     /// Looks at a directory on the GPU.
@@ -292,7 +313,7 @@ impl Process {
     }
 
     fn write_word(&self, word: Word, value: u64) -> Result<(), SharedGpuError> {
-        let (Some(seen), true) = (&self.seen, word != Word::Fault) else {
+        let Some(seen) = &self.seen else {
             self.shared.word(word).store(value, Ordering::Release);
             return Ok(());
         };
@@ -339,6 +360,9 @@ impl Station for Call<'_> {
     }
 
     async fn store(&self, word: Word, value: u64) {
+        if word == Word::Fault {
+            return self.process.tell(self.number, value);
+        }
         self.note(self.process.write_word(word, value));
     }
 

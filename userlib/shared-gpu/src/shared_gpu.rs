@@ -131,6 +131,7 @@ impl SharedGpu {
                 timeout: config.timeout,
                 ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
                 dead,
+                calls: AtomicU32::new(0),
             };
             let mps = matches!(processor, Processor::Gpu(_)).then(Mps::find);
             let with_mps = mps.as_ref().is_some_and(Mps::is_on);

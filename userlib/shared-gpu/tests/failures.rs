@@ -112,6 +112,27 @@ fn a_rank_that_calls_too_late_has_no_result_and_new_ones_work() {
     });
 }
 
+#[test]
+fn a_call_is_not_ended_by_what_fails_behind_it() {
+    in_job("a_call_is_not_ended_by_what_fails_behind_it", (2, 1), |job| {
+        let mut rank = Rank::new(job, &config(Algorithm::Gsb), 1000);
+        job.barrier(SOON).expect("all are set up");
+        if job.rank() == 1 {
+            job.barrier(SOON).expect("the other one has failed");
+        }
+        // Nobody is needed for it: the first one goes on to a call in which it waits in vain.
+        assert!(rank.allreduce(0).expect("nothing is to be done").is_empty());
+        rank.shared.set_timeout(Duration::from_millis(1));
+        let error = rank.allreduce(1000).expect_err("it is alone");
+        if job.rank() == 0 {
+            assert!(matches!(error, SharedGpuError::Timeout { rank: 1, .. }), "{error}");
+            job.barrier(SOON).expect("this one has failed");
+        } else {
+            assert!(matches!(error, SharedGpuError::Elsewhere { rank: 1, .. }), "{error}");
+        }
+    });
+}
+
 /// Behind a failure the root's vector is its own again, and it writes there while the others may still copy.
 #[test]
 fn nobody_has_what_a_root_wrote_behind_a_broadcast_that_it_gave_up() {
