@@ -39,14 +39,27 @@ pub fn libraries() -> Vec<(PathBuf, PathBuf)> {
     let both = |suffix: &str| Some((found(&format!("mpirun.{suffix}"))?, found(&format!("mpicc.{suffix}"))?));
     let given = std::env::var_os("GGAS_TEST_MPI").map(PathBuf::from);
     let given = given.map(|bin| (bin.join("mpirun"), bin.join("mpicc")));
-    [both("openmpi"), both("mpich"), given].into_iter().flatten().collect()
+    [both("openmpi"), both("mpich"), given]
+        .into_iter()
+        .flatten()
+        .filter(|(_, mpicc)| has_headers(mpicc))
+        .collect()
+}
+
+/// Compilers may be installed without them, as Debian's openmpi-bin has them.
+fn has_headers(mpicc: &Path) -> bool {
+    let mut compiler = Command::new(mpicc);
+    compiler.args(["-include", "mpi.h", "-x", "c", "-fsyntax-only", "/dev/null"]);
+    compiler.output().is_ok_and(|output| output.status.success())
 }
 
 /// Runs a test's part as two processes of each MPI library.
 pub fn by_mpi(name: &str, part: &str) {
     let libraries = libraries();
     if libraries.is_empty() {
-        println!("skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc is installed");
+        println!(
+            "skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc and headers is installed: apt-get install libopenmpi-dev"
+        );
     }
     for (mpirun, mpicc) in libraries {
         let status = again(name, &mut two_by(&mpirun, &mpicc), part).wait().expect("ended");

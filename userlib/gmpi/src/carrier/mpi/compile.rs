@@ -115,7 +115,14 @@ fn compile(compiler: &Path, folder: &Path, library: &Path) -> Result<(), GmpiErr
         fs::rename(&made, library).map_err(failed)
     } else {
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(refuse(format!("{} could not compile GMPI's shim:\n{said}", compiler.display())))
+        // Launchers and compilers may come without the headers, as those of Debian's openmpi-bin do.
+        let remedy = match said.contains("mpi.h") {
+            true => {
+                "; install the library's development files (Debian, Ubuntu: libopenmpi-dev, or libmpich-dev)"
+            }
+            false => "",
+        };
+        Err(refuse(format!("{} could not compile GMPI's shim{remedy}:\n{said}", compiler.display())))
     };
     // A folder that is left costs nothing.
     let _ = fs::remove_dir_all(&work);
