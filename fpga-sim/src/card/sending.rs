@@ -102,10 +102,20 @@ pub(super) fn start(
             Err(_) => fail(board, unit, &mut job),
         }
     }
-    if job.source.is_some() {
-        return Sending::new(board, translation, unit, job).pump(board, &mut false);
-    }
     count_sent(&board.counters, unit, &job.packet);
+    if let Some(runs) = job.source.take_if(|runs| fits_one_packet(board, &job.packet, runs)) {
+        match board.fabric.send_read(board.node, job.packet, &mut |to| read_runs(board, &runs, to)) {
+            Ok(()) => return Ok((job.report, None)),
+            Err(packet) if packet.payload.bytes().is_some_and(|bytes| !bytes.is_empty()) => {
+                return Err(Sending::refused(unit, job.report, packet, None));
+            }
+            Err(packet) => job.packet = packet,
+        }
+        job.source = Some(runs);
+    }
+    if job.source.is_some() {
+        return Sending::counted(board, translation, unit, job).pump(board, &mut false);
+    }
     match board.fabric.send(board.node, job.packet) {
         Ok(()) => Ok((job.report, None)),
         Err(packet) => Err(Sending::refused(unit, job.report, packet, None)),
@@ -124,18 +134,18 @@ impl Sending {
     }
 
     /// A job made ready to be pumped: one packet by reference where the fabric can, else fragments.
-    pub(super) fn new(
-        board: &Board,
-        translation: &mut Translation,
-        unit: Unit,
-        mut job: Job,
-    ) -> Box<Sending> {
+    pub(super) fn new(board: &Board, translation: &mut Translation, unit: Unit, job: Job) -> Box<Sending> {
+        count_sent(&board.counters, unit, &job.packet);
+        Sending::counted(board, translation, unit, job)
+    }
+
+    /// The same, of one that is counted already.
+    fn counted(board: &Board, translation: &mut Translation, unit: Unit, mut job: Job) -> Box<Sending> {
         let declared =
             |runs: &Runs| runs.iter().all(|run| board.memory.contains(run.address, run.len as usize));
         if job.source.as_ref().is_some_and(|runs| !declared(runs)) {
             fail(board, unit, &mut job);
         }
-        count_sent(&board.counters, unit, &job.packet);
         let report = job.report;
         let Some(runs) = job.source else { return Sending::refused(unit, report, job.packet, None) };
         let (hold, state) = translation.hold();
@@ -159,9 +169,7 @@ impl Sending {
             Carriage::Bytes { most } | Carriage::Granted { most, .. } => (most, Buffer::Own(Vec::new())),
             Carriage::Staged { most } => (most, Buffer::Staged(None)),
         };
-        // Whole fragments, so that each packet's notifications are those of its fragments.
-        let fragment = u32::from(job.packet.fragment.max(1));
-        let (part, source) = ((most / fragment).max(1) * fragment, Cursor::new(runs));
+        let (part, source) = (whole_fragments(&job.packet, most), Cursor::new(runs));
         let bytes = Part { buffer, filled: 0 };
         let rest = Some(Rest { packet: job.packet, source, part, bytes, fetching: None, _hold: hold });
         Box::new(Sending { unit, report, ready: None, rest })
@@ -290,6 +298,42 @@ pub(super) fn count_sent(counters: &Counters, unit: Unit, packet: &Packet) {
     };
     counters.add(packets, fragments);
     counters.add(words, payload.div_ceil(8));
+}
+
+/// Longest payload that is read at once, instead of piece by piece as the fabric takes it.
+const AT_ONCE: u32 = 8 << 10;
+
+/// Whether a payload goes as bytes in one packet.
+#[inline]
+fn fits_one_packet(board: &Board, packet: &Packet, runs: &Runs) -> bool {
+    if packet.total > AT_ONCE {
+        return false;
+    }
+    let most = match board.fabric.carriage(packet.destination, runs) {
+        Carriage::Bytes { most } => most,
+        Carriage::Granted { least, most, .. } if packet.total < least => most,
+        _ => return false,
+    };
+    packet.total <= whole_fragments(packet, most)
+}
+
+/// Reads all of them; `false`: not from memory of the host.
+fn read_runs(board: &Board, runs: &Runs, to: &mut [u8]) -> bool {
+    let mut rest = to;
+    for run in runs.iter() {
+        let Some((part, behind)) = rest.split_at_mut_checked(run.len as usize) else { return false };
+        if board.memory.read(run.address, part).is_err() {
+            return false;
+        }
+        rest = behind;
+    }
+    true
+}
+
+/// Bytes of a packet of at most `most`: whole fragments, so that its notifications are those of its fragments.
+fn whole_fragments(packet: &Packet, most: u32) -> u32 {
+    let fragment = u32::from(packet.fragment.max(1));
+    (most / fragment).max(1) * fragment
 }
 
 /// Reads a small payload.

@@ -8,7 +8,7 @@ use extoll_abi::Address;
 
 use crate::memory::Lent;
 use crate::memory::runs::Runs;
-use crate::packet::{ANYONE, Class, Packet};
+use crate::packet::{ANYONE, Class, Packet, Payload};
 use crate::wake::Wake;
 
 /// When the link layer of a node wants to be called again.
@@ -77,6 +77,22 @@ pub trait Fabric: Send + Sync {
     /// woken when it is worth trying.
     #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
     fn send(&self, from: u16, packet: Packet) -> Result<(), Packet>;
+    /// Sends a packet still without its payload, of `packet.len` bytes, which `read` writes to where the fabric has room for it, or says that
+    /// it cannot. `Err` gives the packet back, with the payload where that was read.
+    #[allow(clippy::result_large_err, reason = "as above")]
+    fn send_read(
+        &self,
+        from: u16,
+        mut packet: Packet,
+        read: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), Packet> {
+        let mut bytes = vec![0; packet.len as usize].into_boxed_slice();
+        if !read(&mut bytes) {
+            return Err(packet);
+        }
+        packet.payload = Payload::Bytes(bytes);
+        self.send(from, packet)
+    }
     /// Takes the next packet of `class` that arrived for `node`.
     fn poll(&self, node: u16, class: Class) -> Option<Packet>;
     /// The process that has an address now, or had it last, as [`Packet::process`] says it.

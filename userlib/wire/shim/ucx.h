@@ -12,6 +12,7 @@
 #include "wire.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Some versions warn of themselves. */
 #pragma GCC diagnostic push
@@ -58,11 +59,11 @@ ucs_status_t ggas_ucx_context(const char *provider, const char *host, ucp_contex
 #define STRANGERS_MAX 65536
 #define BUCKETS 1024
 
-enum kind { MESSAGE = 1, HELLO, READ, DATA, WRITE, ANSWER };
+enum kind { MESSAGE = 1, HELLO, READ, DATA, WRITE, ANSWER, LED };
 
 /* In front of all but MESSAGE and HELLO. */
 struct head {
-	uint64_t from; /* READ, WRITE: the endpoint that asks */
+	uint64_t from; /* READ, WRITE, LED: the endpoint that asks */
 	uint64_t op;   /* its name for the operation */
 	uint64_t key;
 	uint64_t offset;
@@ -96,7 +97,11 @@ struct parcel {
 	bool piece;
 	enum kind kind;
 	struct head head;
+	char led[GGAS_HEAD_MAX]; /* LED: what is in front of the bytes */
+	size_t led_len;
 };
+_Static_assert(offsetof(struct parcel, led) == offsetof(struct parcel, head) + sizeof(struct head),
+	       "both travel as one");
 
 /* A transfer that the caller began. */
 struct op {
@@ -208,6 +213,8 @@ int ggas_ucx_import(struct ggas_endpoint *e, uint64_t peer, const void *key, siz
 void ggas_ucx_forget(struct ggas_endpoint *e, uint64_t remote);
 int ggas_ucx_write(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span, const uint32_t *immediate,
 		   uint64_t token);
+int ggas_ucx_write_behind(struct ggas_endpoint *e, uint64_t peer, const void *head, size_t head_len,
+			  const struct ggas_span *span, uint32_t immediate, uint64_t token);
 int ggas_ucx_read(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span, uint64_t token);
 
 #endif

@@ -110,6 +110,9 @@ static void offer(struct ggas_offer *offer, const char *provider)
 	describe(context, offer->device, sizeof(offer->device));
 	UCX(ucp_cleanup)(context);
 	offer->can = GGAS_CAN_MESSAGES | GGAS_CAN_MEMORY | GGAS_CAN_NOTIFY | GGAS_CAN_SLEEP;
+	/* Over one lane all messages of an endpoint come as they went; where there are several, long ones are spread. */
+	if (!strcmp(provider, "tcp"))
+		offer->can |= GGAS_CAN_ORDER;
 	offer->write_max = 1ull << 30;
 }
 

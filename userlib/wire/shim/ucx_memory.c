@@ -329,6 +329,31 @@ static ucs_status_t on_write(void *arg, const void *header, size_t header_len, v
 	return UCS_OK;
 }
 
+/* Comes in order with messages, as whatever goes by itself at once. */
+static ucs_status_t on_led(void *arg, const void *header, size_t header_len, void *data, size_t len,
+			   const ucp_am_recv_param_t *param)
+{
+	struct ggas_endpoint *e = arg;
+	struct ggas_event event = { .kind = GGAS_WRITTEN };
+	const size_t led_len = header_len - sizeof(struct head);
+	struct head head;
+	struct peer *peer;
+	char *to;
+
+	if (header_len < sizeof(head) || led_len > GGAS_HEAD_MAX || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+		return UCS_OK;
+	memcpy(&head, header, sizeof(head));
+	peer = ggas_ucx_peer(e, head.from);
+	to = peer && !peer->failed ? allowed(e, &head, head.offset, led_len + len, true) : NULL;
+	if (!to)
+		return UCS_OK;
+	memcpy(to, (const char *)header + sizeof(head), led_len);
+	memcpy(to + led_len, data, len);
+	event.immediate = head.immediate;
+	ggas_ucx_tell(e, &event);
+	return UCS_OK;
+}
+
 static ucs_status_t on_answer(void *arg, const void *header, size_t header_len, void *data, size_t len,
 			      const ucp_am_recv_param_t *param)
 {
@@ -358,6 +383,8 @@ ucs_status_t ggas_ucx_handlers(struct ggas_endpoint *e)
 		status = ggas_ucx_hear(e, DATA, on_data);
 	if (status == UCS_OK)
 		status = ggas_ucx_hear(e, WRITE, on_write);
+	if (status == UCS_OK)
+		status = ggas_ucx_hear(e, LED, on_led);
 	return status == UCS_OK ? ggas_ucx_hear(e, ANSWER, on_answer) : status;
 }
 
@@ -424,6 +451,42 @@ int ggas_ucx_write(struct ggas_endpoint *e, uint64_t to, const struct ggas_span 
 	/* Errors from here on are events. */
 	ggas_ucx_serve(e);
 	return 0;
+}
+
+/* One message, which is over when UCX has sent it: nobody answers. */
+int ggas_ucx_write_behind(struct ggas_endpoint *e, uint64_t to, const void *head, size_t head_len,
+			  const struct ggas_span *span, uint32_t immediate, uint64_t token)
+{
+	struct peer *peer = (void *)(uintptr_t)to;
+	struct parcel *parcel;
+	struct op *op;
+	int error = begin(e, peer, span, token, &op);
+
+	if (error)
+		return error;
+	op->is_write = op->answered = true;
+	parcel = ggas_ucx_parcel(e, peer, LED);
+	if (!parcel) {
+		take_back(e, op);
+		return GGAS_AGAIN;
+	}
+	parcel->head = head_of(e, op, span);
+	parcel->head.immediate = immediate;
+	parcel->led_len = head_len;
+	memcpy(parcel->led, head, head_len);
+	parcel->op = op;
+	op->out++;
+	error = ggas_ucx_launch(parcel, span->local, span->len);
+	if (!error)
+		return 0;
+	/* Where the peer's failure has ended the operation, its event tells. */
+	op->out--;
+	if (op->status) {
+		op_failed(e, op, error);
+		return 0;
+	}
+	take_back(e, op);
+	return error;
 }
 
 int ggas_ucx_read(struct ggas_endpoint *e, uint64_t of, const struct ggas_span *span, uint64_t token)

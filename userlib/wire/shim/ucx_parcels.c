@@ -58,7 +58,7 @@ ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_le
 
 struct parcel *ggas_ucx_parcel(struct ggas_endpoint *e, struct peer *peer, enum kind kind)
 {
-	const bool piece = kind == DATA || kind == WRITE;
+	const bool piece = kind == DATA || kind == WRITE || kind == LED;
 	struct parcel **list = piece ? &e->free_pieces : &e->free_sends, *parcel = *list;
 
 	if (!parcel || (piece ? peer->pieces >= PEER_PIECES : peer->sends >= PEER_SENDS))
@@ -68,6 +68,7 @@ struct parcel *ggas_ucx_parcel(struct ggas_endpoint *e, struct peer *peer, enum 
 	parcel->peer = peer;
 	parcel->kind = kind;
 	parcel->op = NULL;
+	parcel->led_len = 0;
 	return parcel;
 }
 
@@ -119,7 +120,7 @@ int ggas_ucx_launch(struct parcel *parcel, const void *bytes, size_t len)
 		return error;
 	}
 	request = UCX(ucp_am_send_nbx)(peer->ep, parcel->kind, has_head ? &parcel->head : NULL,
-				       has_head ? sizeof(parcel->head) : 0, bytes, len, &param);
+				       has_head ? sizeof(parcel->head) + parcel->led_len : 0, bytes, len, &param);
 	if (UCS_PTR_IS_PTR(request))
 		return 0;
 	error = UCS_PTR_STATUS(request);

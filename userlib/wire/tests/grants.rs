@@ -160,8 +160,8 @@ fn closed_endpoints_write_nothing(choice: &Choice) {
 /// library does not keep this order, it says so.
 fn writes_keep_their_place_among_messages(choice: &Choice) {
     const COUNT: usize = 2_000;
-    const PLACE: usize = 5_000;
-    let len = |number: usize| 1 + number * 37 % (PLACE - 8);
+    const PLACE: usize = 25_000;
+    let len = |number: usize| 1 + number * 7919 % (PLACE - 8);
     let mut two = Two::new(choice);
     // SAFETY: it stays for ever, and nobody has a reference but to atomics.
     let region = unsafe { two.giver.register(two.memory.as_ptr().cast_mut().cast(), LEN) }.unwrap();

@@ -56,6 +56,18 @@ impl Fabric for JobFabric {
         }
     }
 
+    fn send_read(
+        &self,
+        from: u16,
+        packet: Packet,
+        read: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), Packet> {
+        match self.is_far(packet.destination.node) {
+            true => self.hosts.send_read(from, packet, read),
+            false => self.near.send_read(from, packet, read),
+        }
+    }
+
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(!turn, Ordering::Relaxed);

@@ -86,6 +86,9 @@ fn lands<P>(link: &Link<P>, packet: &Packet) -> bool {
     link.runway.is_some() && fits && packet.total <= LANDS
 }
 
+/// Writes the payload of a packet to where it is told, or says that it cannot.
+pub(super) type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> bool;
+
 impl<W: Wire> Core<W> {
     pub fn new(wire: W, meetings: Meetings, places: Places, clock: Clock, seen: &Arc<Seen>) -> Core<W> {
         Core {
@@ -113,8 +116,25 @@ impl<W: Wire> Core<W> {
     }
 
     pub fn send(&mut self, packet: Packet) -> Sent {
+        self.send_with(packet, None)
+    }
+
+    /// Sends a packet whose payload is read when there is room for it; where it is not, it comes back without.
+    pub fn send_read(&mut self, packet: Packet, read: Read<'_>) -> Sent {
+        self.send_with(packet, Some(read))
+    }
+
+    #[inline]
+    fn send_with(&mut self, mut packet: Packet, read: Option<Read<'_>>) -> Sent {
         let to = self.places.process(packet.destination);
         if to == self.me && !packet.modifier.contains(Modifier::MC) {
+            if let Some(read) = read {
+                let mut bytes = vec![0; packet.len as usize].into_boxed_slice();
+                if !read(&mut bytes) {
+                    return Sent::Wait(packet);
+                }
+                packet.payload = Payload::Bytes(bytes);
+            }
             return self.send_here(packet);
         }
         let Some(link) = self.links.get_mut(usize::from(to)) else { return self.throw_away() };
@@ -143,10 +163,11 @@ impl<W: Wire> Core<W> {
             }
             return Sent::Wait(packet);
         }
-        match slot {
-            Some(slot) => self.send_landed(to, packet, slot),
-            None if long => self.send_long(to, packet),
-            None => self.send_to(to, packet),
+        match (slot, read) {
+            (Some(slot), _) => self.send_landed(to, packet, slot),
+            (None, Some(read)) => self.send_read_to(to, packet, read),
+            (None, None) if long => self.send_long(to, packet),
+            (None, None) => self.send_to(to, packet),
         }
     }
 
@@ -256,20 +277,26 @@ impl<W: Wire> Core<W> {
         }
         self.tell_owed();
         self.see_off();
-        let come = self.has_arrivals();
-        self.seen.set_arrivals(come);
+        let come = self.note_arrivals();
         if come {
             self.seen.asks.spare();
         }
         self.retry || come
     }
 
-    fn has_arrivals(&self) -> bool {
-        self.arrived.iter().any(|queue| !queue.is_empty()) || self.own.iter().any(|queue| !queue.is_empty())
+    /// Whether packets wait for the card.
+    #[inline]
+    fn note_arrivals(&self) -> bool {
+        let waits = |class: usize| !self.arrived[class].is_empty() || !self.own[class].is_empty();
+        let classes = u8::from(waits(0)) | u8::from(waits(1)) << 1;
+        self.seen.set_arrivals(classes);
+        classes != 0
     }
 
-    fn note_arrivals(&self) {
-        self.seen.set_arrivals(self.has_arrivals());
+    /// Whether there is anything to take, or to tell the lobby.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.retry || !self.ended.is_empty() || !self.long.let_go.is_empty() || self.has_out()
     }
 
     /// Whether the card has to be told to try again; once.

@@ -132,6 +132,16 @@ impl Shared {
 
     fn work<T>(&self, mut core: MutexGuard<'_, Core<Lines>>, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
         let result = work(&mut core);
+        if !core.has_news() {
+            return result;
+        }
+        self.spread(core);
+        result
+    }
+
+    /// Sees to what follows from what was done with the core.
+    #[cold]
+    fn spread(&self, mut core: MutexGuard<'_, Core<Lines>>) {
         let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out());
         let let_go = core.take_let_go();
         drop(core);
@@ -145,7 +155,6 @@ impl Shared {
         if !ended.is_empty() {
             self.note_ended(&ended);
         }
-        result
     }
 
     /// Whoever called may hold a card: the lobby's thread tells others.
@@ -168,6 +177,18 @@ impl Shared {
         if let Some(told) = self.on_loss.get() {
             let lost = std::mem::take(&mut *self.lost());
             lost.into_iter().for_each(told);
+        }
+    }
+
+    #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
+    fn sent(&self, sent: Sent) -> Result<(), Packet> {
+        match sent {
+            Sent::Gone => Ok(()),
+            Sent::Here => {
+                self.wake_card();
+                Ok(())
+            }
+            Sent::Wait(packet) => Err(packet),
         }
     }
 
@@ -361,14 +382,16 @@ impl HostsFabric {
 
 impl Fabric for HostsFabric {
     fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        match self.shared.with_core_as_card(|core| core.send(packet)) {
-            Sent::Gone => Ok(()),
-            Sent::Here => {
-                self.shared.wake_card();
-                Ok(())
-            }
-            Sent::Wait(packet) => Err(packet),
-        }
+        self.shared.sent(self.shared.with_core_as_card(|core| core.send(packet)))
+    }
+
+    fn send_read(
+        &self,
+        _from: u16,
+        packet: Packet,
+        read: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<(), Packet> {
+        self.shared.sent(self.shared.with_core_as_card(|core| core.send_read(packet, read)))
     }
 
     #[inline]
@@ -377,7 +400,7 @@ impl Fabric for HostsFabric {
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
-        match self.shared.seen.has_arrivals() {
+        match self.shared.seen.has_arrivals_of(class) {
             true => self.shared.with_core_as_card(|core| core.take(class)),
             false => None,
         }

@@ -108,6 +108,24 @@ pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mu
     into.extend_from_slice(&offer.tail);
 }
 
+/// Writes a packet of `packet.len` bytes behind its head, whose payload `read` writes; `false`: it could not.
+pub(super) fn encode_read(
+    packet: &Packet,
+    head: Head,
+    read: &mut dyn FnMut(&mut [u8]) -> bool,
+    into: &mut Vec<u8>,
+) -> bool {
+    // Nothing is cleared that is written anyway.
+    into.resize(HEAD + WORDS + packet.len as usize, 0);
+    let (front, payload) = into.split_at_mut(HEAD + WORDS);
+    front[..HEAD].copy_from_slice(&head.bytes());
+    let words = codec::encode(packet, 0, Form::Ring(packet.len));
+    for (to, word) in front[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    read(payload)
+}
+
 /// A packet's words, and what is behind them.
 #[inline]
 fn words(rest: &[u8]) -> Result<(Words, &[u8]), Malformed> {

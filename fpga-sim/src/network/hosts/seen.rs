@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::asks::Asks;
 use super::events::End;
-use crate::packet::{ANYONE, NOBODY};
+use crate::packet::{ANYONE, Class, NOBODY};
 
 pub(super) struct Seen {
     nodes: Box<[Node]>,
     /// Moves whenever a process is found to be gone.
     departures: Arc<AtomicU32>,
-    arrivals: AtomicBool,
+    /// A bit for each class of which packets wait.
+    arrivals: AtomicU8,
     pub asks: Asks,
 }
 
@@ -34,7 +35,7 @@ impl Seen {
         Arc::new(Seen {
             nodes,
             departures: Arc::default(),
-            arrivals: AtomicBool::new(false),
+            arrivals: AtomicU8::new(0),
             asks: Asks::default(),
         })
     }
@@ -98,16 +99,22 @@ impl Seen {
         &self.departures
     }
 
-    /// Packets wait for the card, or no more. Under the core's lock.
+    /// Of which classes packets wait for the card: a bit for each. Under the core's lock.
     #[inline]
-    pub fn set_arrivals(&self, are_there: bool) {
-        if self.arrivals.load(Ordering::Relaxed) != are_there {
-            self.arrivals.store(are_there, Ordering::Release);
+    pub fn set_arrivals(&self, classes: u8) {
+        if self.arrivals.load(Ordering::Relaxed) != classes {
+            self.arrivals.store(classes, Ordering::Release);
         }
     }
 
     #[inline]
     pub fn has_arrivals(&self) -> bool {
-        self.arrivals.load(Ordering::Acquire)
+        self.arrivals.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether packets of this class wait.
+    #[inline]
+    pub fn has_arrivals_of(&self, class: Class) -> bool {
+        self.arrivals.load(Ordering::Acquire) & 1 << class as u8 != 0
     }
 }

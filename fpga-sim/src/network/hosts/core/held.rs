@@ -11,7 +11,7 @@ use ggas_wire::{MESSAGE_MAX, Taken, WireError};
 
 use super::super::message::{self, HEAD, Head, RELEASES};
 use super::super::wire::Wire;
-use super::{Core, Sent};
+use super::{Core, Read, Sent};
 use crate::packet::Packet;
 
 /// A peer with so many packets that it has not taken is busy: more for it wait for each other.
@@ -31,6 +31,23 @@ impl<W: Wire> Core<W> {
         if !message::encode(&packet, head, &mut self.buffer) {
             return self.throw_away(); // `carriage` asks for no such payload
         }
+        self.hand_over_of(to, packet)
+    }
+
+    /// The same, of a packet still without its payload. It comes back where that could not be read, or the wire takes no more.
+    pub(super) fn send_read_to(&mut self, to: u16, packet: Packet, read: Read<'_>) -> Sent {
+        let link = &self.links[usize::from(to)];
+        let Some(ticket) = link.theirs else { return self.throw_away() };
+        let head = Head { ticket, taken: link.taken };
+        match message::encode_read(&packet, head, read, &mut self.buffer) {
+            true => self.hand_over_of(to, packet),
+            false => Sent::Wait(packet),
+        }
+    }
+
+    /// Gives the wire the message in the buffer, of a packet.
+    #[inline]
+    fn hand_over_of(&mut self, to: u16, packet: Packet) -> Sent {
         match self.hand_over(to) {
             Ok(Taken::Yes) => {
                 self.sent(to, packet.class() as usize);
