@@ -24,7 +24,7 @@ use super::meeting::Meetings;
 use super::message::{LANDS_FROM, LEAST, MOST, RUNS};
 use super::places::Places;
 use super::seen::Seen;
-use super::sleep;
+use super::sleep::{self, Alarm};
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError};
 use crate::packet::{Class, Packet};
@@ -90,6 +90,7 @@ pub(super) struct Shared {
     on_loss: OnceLock<OnLoss>,
     /// Counted up by whoever polls.
     polls: AtomicU64,
+    pub alarm: Alarm,
     stop: AtomicBool,
 }
 
@@ -289,6 +290,7 @@ impl HostsFabric {
             lost: Mutex::default(),
             on_loss: OnceLock::new(),
             polls: AtomicU64::new(0),
+            alarm: Alarm::new()?,
             stop: AtomicBool::new(false),
         });
         let fabric = HostsFabric { shared, places, threads: Mutex::default(), process: std::process::id() };
@@ -319,6 +321,7 @@ impl HostsFabric {
         }
         self.shared.stop.store(true, Ordering::Release);
         self.shared.lobby.tell();
+        self.shared.alarm.ring();
         // The last handle of a card may go on such a thread.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
@@ -429,6 +432,7 @@ impl Fabric for HostsFabric {
     fn pending(&self, _node: u16) -> bool {
         let polls = &self.shared.polls;
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.shared.alarm.ring();
         let seen = &self.shared.seen;
         if seen.asks.ends_hold() {
             self.shared.with_core_as_card(Core::let_all_go);

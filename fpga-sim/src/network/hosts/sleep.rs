@@ -1,18 +1,61 @@
 //! The thread that has packets taken while nobody polls, and sleeps on the wire's descriptor when nothing comes.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ggas_clock::Clock;
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::fabric::Shared;
 
 /// A nap while others poll: they take the packets.
 const NAP: Duration = Duration::from_millis(1);
-/// Longest sleep, in milliseconds: who stops the thread waits so long.
+/// Longest sleep, in milliseconds.
 const SLEEP_MS: u16 = 100;
+
+/// Wakes the thread when others begin to poll. Else the system would wake it inside of its sleep for each packet, which they have
+/// taken before it looks: a trip between two hosts took six times as long for some ms.
+pub(super) struct Alarm {
+    sleeps: AtomicBool,
+    rings: EventFd,
+}
+
+impl Alarm {
+    pub fn new() -> io::Result<Alarm> {
+        let rings = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Alarm { sleeps: AtomicBool::new(false), rings })
+    }
+
+    /// Somebody polls, or the thread is to end.
+    #[inline]
+    pub fn ring(&self) {
+        if self.sleeps.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.sleeps.swap(false, Ordering::AcqRel) {
+            let _ = self.rings.write(1); // full: it rings
+        }
+    }
+
+    /// Sleeps on a descriptor. Who rings from now on is heard.
+    fn sleep(&self, descriptor: BorrowedFd<'_>, most_ms: u16) {
+        self.sleeps.store(true, Ordering::SeqCst);
+        let on = [descriptor, self.rings.as_fd()];
+        // A signal, or a descriptor that is none: the next look tells.
+        let _ = poll(&mut on.map(|on| PollFd::new(on, PollFlags::POLLIN)), most_ms);
+        if !self.sleeps.swap(false, Ordering::AcqRel) {
+            let _ = self.rings.read(); // who took it from us has written, or is about to: then the next sleep is short
+        }
+    }
+}
 
 /// The thread's life.
 pub(super) fn serve(shared: &Arc<Shared>) {
@@ -37,12 +80,34 @@ pub(super) fn serve(shared: &Arc<Shared>) {
         match shared.with_core(|core| core.hold_back(false).then(|| core.arm()).flatten()) {
             Some((descriptor, true)) => {
                 // SAFETY: the endpoint's, which `shared` keeps.
-                let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-                // A signal, or a descriptor that is none: the next look tells.
-                let _ = poll(&mut [PollFd::new(descriptor, PollFlags::POLLIN)], SLEEP_MS);
+                shared.alarm.sleep(unsafe { BorrowedFd::borrow_raw(descriptor) }, SLEEP_MS);
             }
             Some((_, false)) => {}
             None => Clock::REAL.sleep(NAP),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_polls_wakes_the_sleeper_and_later_sleeps_are_whole() {
+        let alarm = Alarm::new().unwrap();
+        let (silent, _writer) = std::io::pipe().unwrap();
+        for _ in 0..100 {
+            std::thread::scope(|scope| {
+                // A minute: the test has not as long.
+                let sleeper = scope.spawn(|| alarm.sleep(silent.as_fd(), u16::MAX));
+                while !sleeper.is_finished() {
+                    alarm.ring();
+                    Clock::REAL.yield_now();
+                }
+            });
+        }
+        assert!(alarm.rings.read().is_err(), "a ring was left, which would end the next sleep");
+        alarm.ring();
+        assert!(alarm.rings.read().is_err(), "nobody sleeps");
     }
 }
