@@ -205,6 +205,14 @@ impl<W: Wire> Core<W> {
         Sent::Wait(packet)
     }
 
+    /// Begins to meet a process that a packet will be for.
+    pub fn expect(&mut self, to: u16) {
+        if self.links.get(usize::from(to)).is_some_and(|link| link.theirs.is_none()) {
+            self.meetings.want(to, self.clock.now());
+            self.hear_news();
+        }
+    }
+
     fn send_here(&mut self, packet: Packet) -> Sent {
         let queue = &mut self.own[packet.class() as usize];
         if queue.len() >= OWN {

@@ -27,7 +27,7 @@ use super::seen::Seen;
 use super::sleep::{self, Alarm};
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError};
-use crate::packet::{Class, Packet};
+use crate::packet::{ANYONE, Class, Packet};
 use crate::wake::Wake;
 use ggas_members::meeting::random;
 
@@ -371,6 +371,14 @@ impl HostsFabric {
         Some((first, end))
     }
 
+    /// A command for a process that was never met was posted. Commands before it may wait for others to be met: all are met at once.
+    #[cold]
+    fn expect(&self, process: u16) {
+        if process != self.shared.me {
+            self.shared.with_core(|core| core.expect(process));
+        }
+    }
+
     /// Has `told` called on a thread of the network, once for each process that was met and is found to be lost. It must not wait.
     /// The first call counts.
     pub fn on_loss(&self, told: impl Fn(u16) + Send + Sync + 'static) {
@@ -399,7 +407,12 @@ impl Fabric for HostsFabric {
 
     #[inline]
     fn process_at(&self, to: Address) -> u32 {
-        self.shared.seen.era(self.places.process(to))
+        let process = self.places.process(to);
+        let era = self.shared.seen.era(process);
+        if era == ANYONE {
+            self.expect(process);
+        }
+        era
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {

@@ -3,6 +3,7 @@
 use super::super::Built;
 use super::super::lab::{Lab, Runs};
 use super::SOON;
+use super::peers;
 use crate::place;
 use crate::run::ask;
 use anyhow::{Context, Result, ensure};
@@ -195,15 +196,15 @@ pub fn firewall(lab: &Lab, built: &Built) -> Result<String> {
 }
 
 pub fn many(lab: &Lab, built: &Built) -> Result<String> {
-    many_in(launch(lab, built, MANY), built)
+    many_in(launch(lab, built, MANY))
 }
 
 /// 64 ranks.
 pub(super) const MANY: &str = "h1:16,h2:16,h3:16,h4:16";
 
 /// What the table says of a job of so many ranks.
-pub(super) fn many_in(mut command: Command, built: &Built) -> Result<String> {
-    command.env("GGAS_JOIN_TIMEOUT", "120").arg("--").arg(built.example("everyone"));
+pub(super) fn many_in(mut command: Command) -> Result<String> {
+    command.env("GGAS_JOIN_TIMEOUT", "120").arg("--").arg(peers::released("ggas", "everyone")?);
     let said = Runs::start(command, "64 ranks")?.succeeds(4 * SOON)?;
     let line = |start: &str| {
         let mut lines = said.lines().filter_map(|line| Some(line.split_once("] ")?.1));

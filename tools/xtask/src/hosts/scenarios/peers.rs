@@ -134,7 +134,7 @@ fn keep(all: &mut Vec<Measured>, whose: Whose, engine: Engine, name: String, tim
 }
 
 pub fn peers(lab: &Lab, _: &Built) -> Result<String> {
-    let latency = ours()?;
+    let latency = released("extoll-sim", "hosts_latency")?;
     let there: Vec<&Peer> = PEERS.iter().filter(|peer| has(peer)).collect();
     for peer in &there {
         compile(peer)?;
@@ -165,11 +165,11 @@ fn has(peer: &Peer) -> bool {
     missing.is_none()
 }
 
-/// Ours, as it would be used.
-fn ours() -> Result<PathBuf> {
-    let command = cargo(&["build", "--release", "--package", "extoll-sim", "--example", "hosts_latency"]);
-    Step { name: "hosts peers", command, limit: BUILD }.run()?;
-    Ok(capi::target().join("release/examples/hosts_latency"))
+/// An example as it would be used where time counts.
+pub(super) fn released(package: &str, example: &str) -> Result<PathBuf> {
+    let command = cargo(&["build", "--release", "--package", package, "--example", example]);
+    Step { name: "hosts release", command, limit: BUILD }.run()?;
+    Ok(capi::target().join("release/examples").join(example))
 }
 
 fn program(peer: &Peer) -> PathBuf {

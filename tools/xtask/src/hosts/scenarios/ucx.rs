@@ -28,7 +28,7 @@ fn launch(lab: &Lab, built: &Built, hosts: &str) -> Command {
 
 pub fn many(lab: &Lab, built: &Built) -> Result<String> {
     match version(lab, built)? {
-        Ok(version) => Ok(format!("{version}; {}", jobs::many_in(launch(lab, built, jobs::MANY), built)?)),
+        Ok(version) => Ok(format!("{version}; {}", jobs::many_in(launch(lab, built, jobs::MANY))?)),
         Err(skipped) => Ok(skipped),
     }
 }
