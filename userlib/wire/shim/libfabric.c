@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 /* Buffers of an endpoint, for messages of all peers together, and operations under way. */
 #define RECEIVES 256
@@ -251,6 +252,13 @@ static int address(struct ggas_endpoint *e, void *bytes, size_t *len)
 	return fi_getname(&e->ep->fid, bytes, len);
 }
 
+static bool is_of_network(const struct ggas_endpoint *e)
+{
+	const uint32_t format = e->info->addr_format;
+
+	return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+}
+
 static int insert(struct ggas_endpoint *e, const void *bytes, size_t len, uint64_t *peer)
 {
 	uint8_t own[GGAS_ADDRESS_MAX];
@@ -258,8 +266,8 @@ static int insert(struct ggas_endpoint *e, const void *bytes, size_t len, uint64
 	fi_addr_t made;
 	int r = fi_getname(&e->ep->fid, own, &own_len);
 
-	/* libfabric reads as many bytes as its own addresses have. */
-	if (r || len != own_len)
+	/* libfabric reads as many bytes as its own addresses have; of the network's as many as their family says. */
+	if (r || len != own_len || (is_of_network(e) && memcmp(bytes, own, sizeof(sa_family_t))))
 		return r ? r : -FI_EINVAL;
 	r = fi_av_insert(e->av, bytes, 1, &made, 0, NULL);
 	if (r != 1)

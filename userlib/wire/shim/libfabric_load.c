@@ -75,7 +75,7 @@ const char *ggas_libfabric_load(const char *path)
 		{ &fi.version, "fi_version" },	 { &fi.getinfo, "fi_getinfo" }, { &fi.freeinfo, "fi_freeinfo" },
 		{ &fi.dupinfo, "fi_dupinfo" },	 { &fi.fabric, "fi_fabric" },	{ &fi.strerror, "fi_strerror" },
 	};
-	static char missing[GGAS_NAME_MAX];
+	static char missing[2 * GGAS_NAME_MAX];
 	void *library = dlopen(path ? path : "libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library)
@@ -89,6 +89,11 @@ const char *ggas_libfabric_load(const char *path)
 			snprintf(missing, sizeof(missing), "it has no function %s", symbols[i].name);
 			return missing;
 		}
+	}
+	if (FI_VERSION_LT(fi.version(), GGAS_LIBFABRIC_API)) {
+		snprintf(missing, sizeof(missing), "it is %u.%u, and %u.%u or a later one is needed", FI_MAJOR(fi.version()),
+			 FI_MINOR(fi.version()), FI_MAJOR(GGAS_LIBFABRIC_API), FI_MINOR(GGAS_LIBFABRIC_API));
+		return missing;
 	}
 	ggas_mark_descriptors(library, instead);
 	return NULL;

@@ -62,6 +62,14 @@ impl Library {
         }
     }
 
+    /// Its own variables that say over which ports processes are reached.
+    pub fn ports(self) -> &'static str {
+        match self {
+            Library::Libfabric => "FI_TCP_PORT_LOW_RANGE and FI_TCP_PORT_HIGH_RANGE",
+            Library::Ucx => "UCX_TCP_PORT_RANGE",
+        }
+    }
+
     /// Names its file, where it is not where the system looks.
     fn path(self) -> &'static str {
         match self {

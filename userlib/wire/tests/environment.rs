@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use ggas_wire::Library;
@@ -28,6 +29,54 @@ fn a_missing_library_is_named_and_how_to_get_it() {
     // One that is a library, and not this one.
     let said = choice_with(&[("GGAS_FABRIC", "libfabric"), ("GGAS_LIBFABRIC", "libc.so.6")]);
     assert!(said.contains("no function fi_version"), "{said}");
+}
+
+/// A library that has these functions and nothing else, in a file that goes with the value.
+struct Fake(PathBuf);
+
+impl Fake {
+    fn new(name: &str, source: &str) -> Fake {
+        let file =
+            |end: &str| std::env::temp_dir().join(format!("ggas-fake-{name}-{}{end}", std::process::id()));
+        let (code, library) = (file(".c"), file(".so"));
+        std::fs::write(&code, source).unwrap();
+        let made =
+            Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&code).status().unwrap();
+        std::fs::remove_file(code).unwrap();
+        assert!(made.success());
+        Fake(library)
+    }
+
+    /// What a process says that is to use it.
+    fn choice(&self, library: &str, variable: &str) -> String {
+        choice_with(&[("GGAS_FABRIC", library), (variable, self.0.to_str().unwrap())])
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn older_libraries_are_named_with_their_versions() {
+    if common::chosen(Library::Libfabric).is_none() || common::chosen(Library::Ucx).is_none() {
+        return;
+    }
+    let rest = "getinfo freeinfo dupinfo fabric strerror"
+        .split(' ')
+        .map(|name| format!("int fi_{name}(void) {{ return -1; }}"));
+    let older = format!("unsigned fi_version(void) {{ return 1 << 16 | 11; }} {}", rest.collect::<String>());
+    let said = Fake::new("ofi", &older).choice("libfabric", "GGAS_LIBFABRIC");
+    assert!(said.contains("it is 1.11, and 1.17 or a later one is needed"), "{said}");
+    let said = Fake::new("ucx", "int x;").choice("ucx", "GGAS_UCX");
+    assert!(said.contains("no function ucp_"), "{said}");
+    // What is no library.
+    for file in ["/etc/passwd", "/tmp"] {
+        let said = choice_with(&[("GGAS_FABRIC", "libfabric"), ("GGAS_LIBFABRIC", file)]);
+        assert!(said.contains(file) && said.contains("libfabric cannot be used"), "{said}");
+    }
 }
 
 #[test]

@@ -217,7 +217,24 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
     assert!(unsafe { two.reader.write_behind(two.peer, &key, 0, beyond, 0, 7) }.is_err());
 }
 
+/// What says that it is an address, and is none that this library reads safely.
+fn addresses_of_other_kinds_are_refused(choice: &Choice) {
+    let mut endpoint = Endpoint::open(choice).unwrap();
+    let right = endpoint.address().unwrap();
+    // The family of an address of the network is in front; of its bits one makes IPv4 IPv6, whose addresses are longer.
+    for (at, bit) in (0..2).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut wrong = right.clone();
+        wrong[at] ^= 1 << bit;
+        assert!(endpoint.insert(&wrong).is_err(), "bit {bit} of byte {at}");
+    }
+    for wrong in [&right[..right.len() - 1], &[&right[..], &[0]].concat(), &[0; 16], &[0xff; 4096], &[1]] {
+        assert!(endpoint.insert(wrong).is_err(), "{wrong:?}");
+    }
+    assert!(endpoint.insert(&right).is_ok());
+}
+
 of_each_library! {
+    addresses_of_other_kinds_are_refused,
     writes_keep_their_place_among_messages,
     what_is_granted_is_read,
     nothing_else_is_read_or_written,
