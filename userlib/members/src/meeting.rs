@@ -2,7 +2,7 @@
 //! only who has the secret can make.
 
 use std::hash::Hasher;
-use std::io::{self, Read};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -29,11 +29,14 @@ pub fn is_code(code: &[u8; CODE], came: &[u8]) -> bool {
 /// A number that nobody guesses.
 ///
 /// # Errors
-/// `/dev/urandom` cannot be read.
+/// The system has none.
 pub fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
+    // Without a descriptor: there may be none left. SAFETY: as many bytes as it is told.
+    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } {
+        8 => Ok(u64::from_le_bytes(bytes)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// What came is not what it should be.
@@ -41,13 +44,24 @@ pub fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
+/// Whether nobody could be let in for want of room, not for the caller's fault: a listener stays ready then.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
 /// A connection to `HOST:PORT`, at the first of its addresses that answers; each may take `bound`.
 ///
 /// # Errors
-/// Of the last address. A name without one is [`InvalidData`](io::ErrorKind::InvalidData).
+/// Of the last address. A name without one is [`NotFound`](io::ErrorKind::NotFound).
 pub fn connect(place: &str, bound: Duration) -> io::Result<TcpStream> {
-    let mut last = bad("its name has no address");
-    for address in place.to_socket_addrs()? {
+    let unknown = |why: &dyn std::fmt::Display| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("its name has no address here ({why}): is it written right?"),
+        )
+    };
+    let mut last = unknown(&"none was found");
+    for address in place.to_socket_addrs().map_err(|error| unknown(&error))? {
         match TcpStream::connect_timeout(&address, bound) {
             // Nobody listens there, but the system gave this very port to the call, which then answers itself.
             Ok(stream) if stream.local_addr()? == address => last = io::ErrorKind::ConnectionRefused.into(),

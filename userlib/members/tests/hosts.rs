@@ -4,6 +4,9 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use common::{Dir, Shell, until};
 
@@ -209,6 +212,36 @@ fn what_does_not_fit_is_said() {
         assert_eq!(rank.answer(), "");
     }
     drop(silent);
+}
+
+/// Strangers that call again and again, and say a byte now and then of what may become a frame.
+#[test]
+fn slow_strangers_keep_nobody_out() {
+    let hosts = Hosts::new("slow", 2);
+    let mut first = hosts.rank(0, 0, 2, "");
+    until("rank 0 listens", || TcpStream::connect(&hosts.place).is_ok());
+    let (place, done) = (hosts.place.clone(), Arc::new(AtomicBool::new(false)));
+    let (calls, ends) = (Arc::new(AtomicUsize::new(0)), done.clone());
+    let called = calls.clone();
+    let strangers = std::thread::spawn(move || {
+        let mut all: Vec<TcpStream> = Vec::new();
+        while !ends.load(Ordering::Relaxed) {
+            all.retain_mut(|stream| stream.write_all(&[2]).is_ok());
+            while all.len() < 100
+                && let Ok(stream) = TcpStream::connect(&place)
+            {
+                all.push(stream);
+                called.fetch_add(1, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
+    until("more have called than are listened to", || calls.load(Ordering::Relaxed) >= 100);
+    let mut second = hosts.rank(1, 1, 2, "");
+    let answers = [first.answer(), second.answer()];
+    done.store(true, Ordering::Relaxed);
+    strangers.join().unwrap();
+    assert_eq!(answers, ["", ""]);
 }
 
 #[test]

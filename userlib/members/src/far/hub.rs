@@ -1,12 +1,16 @@
 //! Rank 0's hub: the place where the ranks of a job over hosts meet, hear of each other's ends, and do barriers and exchanges.
 //!
-//! One thread serves all ranks; each of those that call is first listened to on a thread of its own, with a time limit.
+//! One thread serves all ranks; each of those that call is first listened to on a thread of its own, [for a while](super::callers).
 
-use std::collections::VecDeque;
+mod calls;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,15 +19,19 @@ use ggas_clock::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::frame::{Answer, FROM_RANK, FromHub, FromRank, Hello, Whereabouts, frame, take};
-use super::proof::{Side, Talk};
-use super::reach::{STEP, prepare};
-use crate::meeting::{bad, random};
+use super::callers::Callers;
+use super::frame::{FROM_RANK, FromHub, FromRank, Hello, Whereabouts, frame, take};
+use super::shared::WINDOW;
+use crate::meeting::bad;
 use crate::quiet;
 use crate::shape::Shape;
 
-/// Callers that are listened to at a time; others wait to be accepted.
-const CALLERS_MAX: u32 = 64;
+/// So long nobody is let in where that failed: most often the process may open no more files.
+const FULL_MS: u8 = 100;
+/// Questions of a rank that does not hear the answers.
+const ASKS_MAX: u32 = 256;
+/// Reads of a rank in a row, before others have their turn.
+const READS: usize = 16;
 /// How long the end may take: others still get what was said before.
 const FLUSH: Duration = Duration::from_secs(2);
 const READ: usize = 64 << 10;
@@ -40,8 +48,8 @@ struct Shared {
     secret: [u8; 16],
     news: EventFd,
     stop: AtomicBool,
-    callers: AtomicU32,
-    came: Mutex<Vec<(Hello, TcpStream)>>,
+    callers: Callers,
+    came: Mutex<Vec<(Hello, Arc<TcpStream>)>>,
     /// Ranks that have come, so that none comes twice.
     taken: Mutex<Vec<Option<String>>>,
 }
@@ -55,7 +63,7 @@ impl Hub {
             secret,
             news: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
             stop: AtomicBool::new(false),
-            callers: AtomicU32::new(0),
+            callers: Callers::default(),
             came: Mutex::default(),
             taken: Mutex::new(vec![None; shape.processes() as usize]),
         });
@@ -81,19 +89,21 @@ impl Drop for Hub {
 
 /// A rank that has come.
 struct Rank {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     hello: Hello,
     came: Vec<u8>,
     /// What it has not been told yet, and how much of the first it has.
     out: VecDeque<Arc<[u8]>>,
     told: usize,
+    /// Questions since it heard all.
+    asks: u32,
 }
 
 impl Rank {
     fn hear(&mut self) -> io::Result<Vec<FromRank>> {
         let (mut bytes, mut heard, mut over) = (vec![0; READ], Vec::new(), false);
-        while !over {
-            match self.stream.read(&mut bytes) {
+        for _ in 0..READS {
+            match self.stream.as_ref().read(&mut bytes) {
                 Ok(0) => over = true,
                 Ok(len) => self.came.extend_from_slice(&bytes[..len]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -102,6 +112,9 @@ impl Rank {
             }
             while let Some(said) = take(&mut self.came, FROM_RANK)? {
                 heard.push(said);
+            }
+            if over {
+                break;
             }
         }
         // Who says that it leaves ends its connection behind that.
@@ -122,6 +135,10 @@ struct Serving {
     /// The call that is under way, from 1; what ranks gave for it.
     call: u64,
     given: Vec<Option<Option<Vec<u8>>>>,
+    /// Messages from one rank to another of which the latter has not said that it has them.
+    under_way: HashMap<(u32, u32), u32>,
+    /// Whoever calls has to wait a moment.
+    full: bool,
 }
 
 impl Serving {
@@ -134,15 +151,15 @@ impl Serving {
             started: false,
             call: 1,
             given: vec![None; size],
+            under_way: HashMap::new(),
+            full: false,
         }
     }
 
     fn run(mut self, listener: &TcpListener) {
         while !self.shared.stop.load(Ordering::Acquire) {
             let (there, ranks) = self.sleep(Some(listener), PollTimeout::NONE);
-            if there {
-                self.shared.accept(listener);
-            }
+            self.full = there && self.shared.accept(listener);
             self.enter_those_who_came();
             ranks.into_iter().for_each(|rank| self.serve(rank));
         }
@@ -160,8 +177,7 @@ impl Serving {
 
     /// Sleeps until something can be done: whether somebody calls, and ranks that said something or can be told more.
     fn sleep(&self, listener: Option<&TcpListener>, most: PollTimeout) -> (bool, Vec<usize>) {
-        let room = self.shared.callers.load(Ordering::Acquire) < CALLERS_MAX;
-        let listener = listener.filter(|_| room);
+        let (listener, most) = if self.full { (None, PollTimeout::from(FULL_MS)) } else { (listener, most) };
         let mut polled = vec![PollFd::new(self.shared.news.as_fd(), PollFlags::POLLIN)];
         polled.extend(listener.map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN)));
         let first = polled.len();
@@ -186,10 +202,8 @@ impl Serving {
         let came = std::mem::take(&mut *self.shared.came.lock().unwrap_or_else(PoisonError::into_inner));
         for (hello, stream) in came {
             let at = hello.rank as usize;
-            if stream.set_nonblocking(true).is_err() {
-                continue;
-            }
-            self.ranks[at] = Some(Rank { stream, hello, came: Vec::new(), out: VecDeque::new(), told: 0 });
+            let (came, out) = (Vec::new(), VecDeque::new());
+            self.ranks[at] = Some(Rank { stream, hello, came, out, told: 0, asks: 0 });
         }
         if !self.started && self.ranks.iter().all(Option::is_some) {
             self.started = true;
@@ -257,13 +271,19 @@ impl Serving {
                 FromRank::Who { call } => {
                     let ranks = (0..self.given.len()).filter(|other| self.is_missing(*other, call, rank));
                     let missing = FromHub::Missing { call, ranks: ranks.map(|rank| rank as u32).collect() };
-                    let missing = frame(&missing).into();
-                    self.ranks[rank].iter_mut().for_each(|of| of.out.push_back(Arc::clone(&missing)));
+                    let Some(of) = &mut self.ranks[rank] else { return Ok(false) };
+                    of.asks += 1;
+                    if of.asks > ASKS_MAX {
+                        return Err(bad("it asks, and does not listen"));
+                    }
+                    of.out.push_back(frame(&missing).into());
                 }
                 FromRank::Tell { to, kind, body } => {
+                    self.count_told(rank as u32, to)?;
                     self.pass(to, &FromHub::Told { from: rank as u32, kind, body });
                 }
                 FromRank::Took { from, messages } => {
+                    self.count_taken(from, rank as u32, messages)?;
                     self.pass(from, &FromHub::Took { by: rank as u32, messages });
                 }
             }
@@ -285,7 +305,30 @@ impl Serving {
         }
     }
 
-    /// Passes something on to a rank; one that is gone does not get it. How much there is of it, the ranks bound.
+    /// A rank has a message for another one, which is to be there.
+    fn count_told(&mut self, from: u32, to: u32) -> io::Result<()> {
+        if self.ranks.get(to as usize).is_none_or(Option::is_none) {
+            return Ok(());
+        }
+        let under_way = self.under_way.entry((from, to)).or_default();
+        if *under_way >= WINDOW {
+            return Err(bad("it sends more messages than it may"));
+        }
+        *under_way += 1;
+        Ok(())
+    }
+
+    fn count_taken(&mut self, from: u32, by: u32, messages: u32) -> io::Result<()> {
+        let under_way = self.under_way.get_mut(&(from, by)).filter(|under_way| **under_way >= messages);
+        match under_way {
+            Some(under_way) => *under_way -= messages,
+            None if self.ranks.get(from as usize).is_none_or(Option::is_none) => {} // whose messages these were is gone
+            None => return Err(bad("it has more messages than were sent")),
+        }
+        Ok(())
+    }
+
+    /// Passes something on to a rank; one that is gone does not get it. How much there is of it, windows bound.
     fn pass(&mut self, to: u32, said: &FromHub) {
         let to = to as usize;
         let Some(Some(of)) = self.ranks.get_mut(to) else { return };
@@ -308,7 +351,7 @@ impl Serving {
     fn tell(&mut self, rank: usize) -> io::Result<()> {
         let Some(of) = &mut self.ranks[rank] else { return Ok(()) };
         while let Some(first) = of.out.front() {
-            match of.stream.write(&first[of.told..]) {
+            match of.stream.as_ref().write(&first[of.told..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(len) if of.told + len == first.len() => {
                     of.out.pop_front();
@@ -320,76 +363,16 @@ impl Serving {
                 Err(error) => return Err(error),
             }
         }
+        of.asks = 0;
         Ok(())
     }
 
     /// A rank is gone: all others are told.
     fn part(&mut self, rank: usize, left: bool) {
+        self.under_way.retain(|(from, to), _| ![*from, *to].contains(&(rank as u32)));
         self.ranks[rank] = None;
         self.gone[rank] = true;
         let entered = self.call - u64::from(self.given[rank].is_none());
         self.tell_all(&FromHub::Gone { rank: rank as u32, left, entered });
-    }
-}
-
-impl Shared {
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        let Ok((stream, from)) = listener.accept() else { return };
-        self.callers.fetch_add(1, Ordering::AcqRel);
-        let own = self.clone();
-        let listen = move || {
-            if let Err(error) = own.be_called(stream) {
-                tracing::warn!("a call from {from} was refused: {error}");
-            }
-            own.callers.fetch_sub(1, Ordering::AcqRel);
-            let _ = own.news.write(1); // full: it will look
-        };
-        if quiet::spawn("ggas-called", listen).is_err() {
-            self.callers.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    fn be_called(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        prepare(&stream, Some(STEP))?;
-        let mut talk = Talk::new(&mut stream, self.secret, Side::Hub);
-        let hello = Hello::of(&talk.hear()?);
-        let checked = hello.and_then(|hello| self.check(&hello).map(|()| hello));
-        let refused = checked.as_ref().err().cloned();
-        let answer = postcard::to_stdvec(&Answer { nonce: random()?, refused }).map_err(io::Error::other)?;
-        talk.say(&answer)?;
-        let hello = checked.map_err(io::Error::other)?;
-        talk.hear()?;
-        prepare(&stream, None)?;
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken[hello.rank as usize].replace(hello.host.clone()).is_some() {
-            return Err(bad("its rank has come meanwhile"));
-        }
-        drop(taken);
-        self.came.lock().unwrap_or_else(PoisonError::into_inner).push((hello, stream));
-        Ok(())
-    }
-
-    /// Whether who says this is of this job.
-    fn check(&self, hello: &Hello) -> Result<(), String> {
-        let Hello { job, rank, size, per_node, .. } = hello;
-        if *job != self.job {
-            return Err(format!("it is of {job}, and this is {}: GGAS_JOB differs", self.job));
-        }
-        let own = (self.shape.processes(), self.shape.per_node());
-        if (*size, *per_node) != own || rank >= size {
-            return Err(format!(
-                "it is rank {rank} of {size}, {per_node} on each node, and this is a job of {}, {} on each node: GGAS_SIZE or \
-                 GGAS_PER_NODE differs",
-                own.0, own.1
-            ));
-        }
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        match &taken[*rank as usize] {
-            Some(host) => Err(format!(
-                "rank {rank} has come already, from {host}: give every process a GGAS_RANK of its own"
-            )),
-            None => Ok(()),
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! 0's *hub* (TCP), on which it proves that it has the job's secret. By the hub ranks find each other, hear of each other's
 //! ends, and do barriers and exchanges. Which ranks share a host, a random number of the host's network says.
 
+mod callers;
 mod frame;
 mod hub;
 pub(crate) mod pmix;

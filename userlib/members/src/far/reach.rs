@@ -8,17 +8,20 @@ use ggas_clock::Clock;
 use rustix::net::sockopt;
 
 use super::Meet;
+use super::callers::Timed;
 use super::frame::{Answer, Hello};
 use super::proof::{Side, Talk};
 use crate::JobError;
 use crate::meeting::{bad, connect};
 
-/// How long a step of the beginning may take.
+/// How long it may take until both sides have proven who they are.
 pub(super) const STEP: Duration = Duration::from_secs(5);
 /// A host that is silent is asked after a second, again each second, and given up after four more.
 const ASK: Duration = Duration::from_secs(1);
 const ASKS: u32 = 4;
 const UNANSWERED_MS: u32 = 5000;
+/// So often in a row whoever listens at rank 0's place has to hang up before that counts: rank 0 does so where too many call at once.
+const HANG_UPS: u32 = 5;
 /// Between two attempts to reach rank 0, which may not have begun.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -52,7 +55,11 @@ pub(super) fn reach(
     deadline: Instant,
     waited: Duration,
 ) -> Result<TcpStream, JobError> {
-    let place = meet.places.join(", ");
+    let (place, mut hang_ups) = (meet.places.join(", "), 0);
+    let mut stays = |source: &io::Error| {
+        hang_ups = if source.kind() == io::ErrorKind::ConnectionAborted { hang_ups + 1 } else { 0 };
+        hang_ups >= HANG_UPS || source.kind() == io::ErrorKind::InvalidData
+    };
     loop {
         let mut last = bad("there is no place at which rank 0 is met");
         for at in &meet.places {
@@ -64,7 +71,7 @@ pub(super) fn reach(
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(why)) => return Err(JobError::Refused { why }),
                 // Another one listens there, or this one is not of this job: that stays so.
-                Err(source) if source.kind() == io::ErrorKind::InvalidData && meet.places.len() == 1 => {
+                Err(source) if meet.places.len() == 1 && stays(&source) => {
                     return Err(JobError::Unmet { place, waited, source });
                 }
                 Err(source) => last = source,
@@ -79,12 +86,14 @@ pub(super) fn reach(
 
 /// Or why rank 0 refuses this rank.
 fn call(at: &str, secret: [u8; 16], hello: &Hello, step: Duration) -> io::Result<Result<TcpStream, String>> {
-    let mut stream = connect(at, step)?;
-    prepare(&stream, Some(step))?;
-    let mut talk = Talk::new(&mut stream, secret, Side::Rank);
+    let stream = connect(at, step)?;
+    prepare(&stream)?;
+    let mut timed = Timed::new(&stream, step);
+    let mut talk = Talk::new(&mut timed, secret, Side::Rank);
     talk.say(&hello.bytes()?)?;
     let answer = talk.hear().map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => bad(
+        io::ErrorKind::UnexpectedEof => io::Error::new(
+            io::ErrorKind::ConnectionAborted,
             "whoever listens there hung up: it is not rank 0 of this job, or has another secret (GGAS_SECRET)",
         ),
         _ => error,
@@ -94,15 +103,14 @@ fn call(at: &str, secret: [u8; 16], hello: &Hello, step: Duration) -> io::Result
         return Ok(Err(why));
     }
     talk.say(&[])?;
-    prepare(&stream, None)?;
+    // From now on nothing but the end of the other side, or of its host, ends the connection.
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
     Ok(Ok(stream))
 }
 
-/// `step`: of the beginning; later nothing but the end of the other side, or of its host, ends a connection.
-pub(super) fn prepare(stream: &TcpStream, step: Option<Duration>) -> io::Result<()> {
+pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(step)?;
-    stream.set_write_timeout(step)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, ASK)?;
     sockopt::set_tcp_keepintvl(stream, ASK)?;

@@ -18,7 +18,7 @@ pub(super) type Report = Box<dyn Fn(MemberId, PeerState) + Send + Sync>;
 pub(super) type Mail = Box<dyn Fn(MemberId, u16, Vec<u8>) + Send + Sync>;
 
 /// Messages to a rank that are on their way at most.
-const WINDOW: u32 = 256;
+pub(super) const WINDOW: u32 = 256;
 /// After so many the receiver says that it has got them.
 const TOOK: u32 = WINDOW / 4;
 
