@@ -219,9 +219,10 @@ fn garbage_harms_nobody() {
         // It may be closed before all is written.
         let _ = stream.write_all(garbage);
         let _ = stream.shutdown(Shutdown::Write);
+        // All that it hears is what everybody is told who calls.
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
-        assert!(rest.is_empty());
+        assert!(rest.len() < 64, "{rest:?}");
     }
     let _silent = TcpStream::connect(hosts.place(1)).unwrap();
     let cards = [first, second];

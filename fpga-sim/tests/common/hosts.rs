@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use ggas_wire::{WireError, choose};
 
-const SECRET: &str = "00112233445566778899aabbccddeeff";
+pub const SECRET: &str = "00112233445566778899aabbccddeeff";
 /// Below the ports that the system gives to whoever asks for none.
 const FIRST_PORT: u16 = 7000;
 

@@ -147,6 +147,7 @@ impl<W: Wire> Core<W> {
         if packet.process != ANYONE && packet.process != link.era {
             return self.throw_away(); // for one who had the place before
         }
+        link.ways.used = true;
         let class = packet.class() as usize;
         let long = matches!(packet.payload, Payload::ByReference(_));
         let lands = long && lands(link, &packet);
@@ -353,6 +354,7 @@ impl<W: Wire> Core<W> {
         while let Some(node) = self.owed.front().copied() {
             let link = &mut self.links[usize::from(node)];
             let owes = (0..2).any(|class| link.taken[class].wrapping_sub(link.told[class]) >= TELL);
+            link.ways.used |= owes;
             if owes && !link.held.is_empty() {
                 match self.let_go(node) {
                     Ok(Taken::Later) => return,

@@ -15,6 +15,9 @@ pub(super) struct Bounds {
     pub meeting: Duration,
     /// How long packets to a node are thrown away after nobody was met there.
     pub nobody: Duration,
+    /// A process that was met, and to which nothing comes over the wire for so long, is lost; as is one of a job that is not met for so
+    /// long. Longer than a silence: where packets are lost, TCP tries to connect after 1, 3 and 7 s.
+    pub unreached: Duration,
     /// What a process had sent before its connection broke may come so much later.
     pub linger: Duration,
 }
@@ -26,6 +29,7 @@ impl Bounds {
             beat: silence / 10,
             meeting: silence,
             nobody: Duration::from_millis(250),
+            unreached: 2 * silence,
             linger: Duration::from_millis(20),
         }
     }
@@ -42,6 +46,10 @@ pub(super) enum Out {
     Say(Connection, Vec<u8>),
     /// Once all is said; nothing is told of it.
     Close(Connection),
+    /// There was no answer, or no whole one, from the node's place in time.
+    Unanswered(u16),
+    /// The process at a node is met, but nothing that is sent to it over the wire comes.
+    Unheard(u16),
 }
 
 /// For packets.

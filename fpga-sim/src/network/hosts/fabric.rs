@@ -1,8 +1,6 @@
 //! The fabric of a process that is a node of a network of hosts.
 
-use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -12,15 +10,18 @@ use arc_swap::ArcSwapOption;
 use extoll_abi::Address;
 use ggas_clock::{Backoff, Clock};
 use ggas_members::{HostsOfJob, quiet};
-use ggas_wire::{WireError, choose};
+use ggas_wire::choose;
+use nix::sys::resource::{Resource, getrlimit};
 
+use super::complaints::Complaints;
 use super::core::{Core, Counts, Sent};
 use super::desk::Desk;
+use super::error::HostsError;
 use super::events::{Bounds, End};
 use super::file::{HostsFile, SILENCE};
 use super::lines::Lines;
 use super::lobby::{self, Lobby};
-use super::meeting::Meetings;
+use super::meeting::{Meetings, UNKNOWN_MAX};
 use super::message::{LANDS_FROM, LEAST, MOST, RUNS};
 use super::places::Places;
 use super::seen::Seen;
@@ -30,40 +31,6 @@ use crate::network::fabric::{Carriage, Fabric, FabricError};
 use crate::packet::{ANYONE, Class, Packet};
 use crate::wake::Wake;
 use ggas_members::meeting::random;
-
-/// Why a process cannot be a node of a network of hosts.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum HostsError {
-    /// The file has no such node.
-    #[error("{} has no node {node}: its nodes are 0 to {last}", path.display())]
-    NoSuchNode {
-        /// The file.
-        path: PathBuf,
-        /// The node asked for.
-        node: u16,
-        /// The last one.
-        last: usize,
-    },
-    /// The node's place is not free, or not on this host.
-    #[error("node {node} is at {place}, where this process cannot listen: {source}")]
-    Listen {
-        /// The node.
-        node: u16,
-        /// Where the file says it is.
-        place: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is nothing to carry packets between hosts.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// The system refused a thread, or another thing.
-    #[error("the process cannot join its network: {0}")]
-    System(#[from] io::Error),
-}
-
-ggas_errors::debug_as_display!(HostsError);
 
 /// How long leaving may take where others do not answer.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -75,10 +42,15 @@ const GIVE_WAY: u32 = 64;
 pub(super) struct Shared {
     /// This process's number; its node's, where that has one process.
     pub me: u16,
+    /// What the others are called: `node` or `rank`.
+    pub who: &'static str,
     pub secret: [u8; 16],
     pub places: Vec<String>,
     pub bounds: Bounds,
     pub lobby: Lobby,
+    pub complaints: Arc<Complaints>,
+    /// By what packets go, and which variable says over which ports.
+    pub carries: (String, &'static str),
     pub seen: Arc<Seen>,
     core: Mutex<Core<Lines>>,
     /// Threads other than the card's that wait for the core.
@@ -222,6 +194,12 @@ impl Shared {
     }
 }
 
+/// Strangers that may keep a connection while they say nothing: they leave most descriptors to others.
+fn unknown_max() -> usize {
+    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(most, _)| most);
+    usize::try_from(most / 4).unwrap_or(UNKNOWN_MAX).clamp(1, UNKNOWN_MAX)
+}
+
 /// A process's end of a network of hosts: its one node.
 pub struct HostsFabric {
     shared: Arc<Shared>,
@@ -248,7 +226,8 @@ impl HostsFabric {
         // The others reach this host there; of a host with several networks the library might take another.
         let host = listener.local_addr().ok().map(|at| at.ip()).filter(|host| !host.is_unspecified());
         let places = Places::alone(nodes);
-        HostsFabric::start((node, places), file.nodes.clone(), file.secret, listener, host, file.silence)
+        let met_at = ("node", file.nodes.clone());
+        HostsFabric::start((node, places), met_at, file.secret, listener, host, file.silence)
     }
 
     /// Takes part in a job over hosts.
@@ -258,12 +237,12 @@ impl HostsFabric {
     pub fn of_job(hosts: HostsOfJob) -> Result<Arc<HostsFabric>, HostsError> {
         let HostsOfJob { rank, shape, listener, places, address, secret } = hosts;
         let me = (rank as u16, Places::of_job(shape));
-        HostsFabric::start(me, places, secret, listener, Some(address), SILENCE)
+        HostsFabric::start(me, ("rank", places), secret, listener, Some(address), SILENCE)
     }
 
     fn start(
         (me, places): (u16, Places),
-        met_at: Vec<String>,
+        (who, met_at): (&'static str, Vec<String>),
         secret: [u8; 16],
         listener: TcpListener,
         host: Option<IpAddr>,
@@ -271,17 +250,25 @@ impl HostsFabric {
     ) -> Result<Arc<HostsFabric>, HostsError> {
         let (choice, processes) = (choose()?, places.processes());
         listener.set_nonblocking(true)?;
-        let endpoint = Lines::open(&choice, host)?;
+        let complaints = Arc::<Complaints>::default();
+        let endpoint = Lines::open(&choice, host, &complaints)?;
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
         let wire = (choice.speaks(), endpoint.address()?);
-        let meetings = Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
+        let carries = (choice.speaks(), choice.library.ports());
+        let mut meetings =
+            Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
+        meetings.job = who == "rank";
+        meetings.unknown_max = unknown_max();
         let core = Core::new(endpoint, meetings, places, clock, &seen);
         let shared = Arc::new(Shared {
             me,
+            who,
             secret,
             places: met_at,
             bounds,
             lobby: Lobby::new()?,
+            complaints,
+            carries,
             desk: core.desk().clone(),
             core: Mutex::new(core),
             waiting: AtomicU32::new(0),

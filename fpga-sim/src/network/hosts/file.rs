@@ -1,8 +1,8 @@
 //! The file that says which hosts a network has.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,13 +80,21 @@ impl HostsFile {
     /// heard, instead of 5 s. The file belongs to the user, and nobody else may read it.
     pub fn read(path: &Path) -> Result<HostsFile, HostsFileError> {
         let failed = |source| HostsFileError::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(failed)?;
+        // A pipe without a writer would keep who opens it.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(failed(std::io::Error::new(ErrorKind::InvalidInput, "it is no file")));
+        }
         if about.mode() & 0o077 != 0 || about.uid() != nix::unistd::geteuid().as_raw() {
             return Err(HostsFileError::Open { path: path.to_owned() });
         }
         let mut text = String::new();
-        file.take(FILE_MAX).read_to_string(&mut text).map_err(failed)?;
+        let len = file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+        if len as u64 > FILE_MAX {
+            let what = format!("it has more than {FILE_MAX} bytes");
+            return Err(HostsFileError::Content { path: path.to_owned(), what });
+        }
         HostsFile::parse(path, &text)
     }
 
@@ -116,7 +124,8 @@ impl HostsFile {
             }
         }
         let secret = secret.ok_or_else(|| content("it has no line with a secret"))?;
-        if let Some(twice) = (1..nodes.len()).find(|at| nodes[..*at].contains(&nodes[*at])) {
+        let is_at = |at: usize, other: &String| other.eq_ignore_ascii_case(&nodes[at]);
+        if let Some(twice) = (1..nodes.len()).find(|at| nodes[..*at].iter().any(|other| is_at(*at, other))) {
             return Err(content(&format!("two nodes are at {}", nodes[twice])));
         }
         match nodes.len() {
@@ -180,6 +189,7 @@ mod tests {
         assert!(
             parse(&format!("{SECRET}h1:1\nh2:1\nh1:1\n")).err().unwrap().contains("two nodes are at h1:1")
         );
+        assert!(parse(&format!("{SECRET}h1:1\nH1:1\n")).err().unwrap().contains("two nodes are at H1:1"));
         let many: String = (1..1100).map(|port| format!("h:{port}\n")).collect();
         assert!(parse(&format!("{SECRET}{many}")).err().unwrap().contains("1099 nodes"));
     }
@@ -207,6 +217,21 @@ mod tests {
         assert!(read(0o640).unwrap_err().contains("chmod 600"));
         std::fs::remove_file(&path).unwrap();
         assert!(read_missing(&path).contains("No such file"));
+    }
+
+    /// Not a file that ends somewhere in a line, nor what has no end.
+    #[test]
+    fn only_whole_files_are_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("ggas-long-{}", std::process::id()));
+        std::fs::write(&path, format!("{SECRET}h1:7000\n{}", "#".repeat(FILE_MAX as usize))).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read_missing(&path).contains("more than 524288 bytes"));
+        std::fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert!(read_missing(&path).contains("it is no file"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(read_missing(Path::new("/dev/zero")).contains("it is no file"));
     }
 
     fn read_missing(path: &Path) -> String {

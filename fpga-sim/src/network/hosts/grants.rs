@@ -10,7 +10,7 @@ use super::desk::{Asked, Desk};
 use super::landing::{Ground, Landings};
 use super::message::Offer;
 use super::seen::Seen;
-use crate::packet::{Hold, Payload};
+use crate::packet::{Class, Hold, Packet, Payload};
 
 /// What a peer may read: granted exactly, and until it says that it has read it, or is gone.
 pub(super) struct Given<G> {
@@ -39,6 +39,8 @@ pub(super) const UNWRITTEN: Duration = Duration::from_secs(10);
 /// What this process may read of a peer, or what one wrote.
 pub(super) struct Grant {
     pub node: u16,
+    /// Of its packet.
+    pub class: Class,
     /// The ticket that it came with: it says nothing of the process that comes next.
     pub ticket: u64,
     /// The peer's name for it.
@@ -64,26 +66,27 @@ impl Incoming {
         Incoming { desk: Desk::new(seen), grants, last: 0, seen: seen.clone(), released }
     }
 
-    /// The payload of a packet of `len` bytes.
-    pub fn take(&mut self, node: u16, ticket: u64, len: u32, offer: Offer) -> Payload {
+    /// The payload of a packet.
+    pub fn take(&mut self, node: u16, ticket: u64, packet: &Packet, offer: Offer) -> Payload {
         self.last += 1;
-        let Offer { id, keys, tail } = offer;
-        self.grants.insert(self.last, Grant { node, ticket, id, keys, slot: None });
-        self.desk.payload(self.last, len, tail)
+        let (Offer { id, keys, tail }, class) = (offer, packet.class());
+        self.grants.insert(self.last, Grant { node, class, ticket, id, keys, slot: None });
+        self.desk.payload(self.last, packet.len, tail)
     }
 
-    /// The payload of `len` bytes that a peer wrote.
+    /// The payload of a packet that a peer wrote.
     pub fn land(
         &mut self,
         node: u16,
         ticket: u64,
         id: u64,
         (ground, slot): (&Arc<Ground>, u32),
-        len: u32,
+        packet: &Packet,
     ) -> Payload {
         self.last += 1;
-        self.grants.insert(self.last, Grant { node, ticket, id, keys: Vec::new(), slot: Some(slot) });
-        self.desk.landed(self.last, ground, slot, len)
+        let class = packet.class();
+        self.grants.insert(self.last, Grant { node, class, ticket, id, keys: Vec::new(), slot: Some(slot) });
+        self.desk.landed(self.last, ground, slot, packet.len)
     }
 }
 

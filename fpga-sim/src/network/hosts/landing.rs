@@ -23,6 +23,13 @@ use crate::packet::Class;
 pub(super) const SLOTS: u32 = 16;
 /// Slots for packets of one class: those of requests are in front.
 const OF_CLASS: u32 = SLOTS / 2;
+/// The class of the packets of a slot, below [`SLOTS`].
+pub(super) fn class_of(slot: u32) -> Class {
+    if slot < OF_CLASS { Class::Request } else { Class::Response }
+}
+
+/// Landings whose addresses a process keeps at most, with those of peers that are gone: 4 GiB of addresses.
+const KEPT: usize = 4096;
 /// Most payload of a slot.
 pub(super) const LANDS: u32 = 64 << 10;
 /// Bytes of a slot: what is in front of a payload, and the payload.
@@ -146,6 +153,11 @@ impl<G> Landings<G> {
         self.all.remove(&self.by_node.remove(&node)?)
     }
 
+    /// Whether there can be no more. Peers that come and go could else have this process keep any number of them.
+    pub fn is_full(&self) -> bool {
+        self.all.len() + self.parked.len() + self.empty.len() >= KEPT
+    }
+
     /// Keeps the addresses of a landing whose peer is gone.
     pub fn park(&mut self, ground: Arc<Ground>) {
         self.parked.push(ground);
@@ -264,6 +276,17 @@ mod tests {
             assert_eq!([start.read_volatile(), start.add(Ground::LEN - 1).read_volatile()], [0; 2]);
             start.write_volatile(1);
         }
+    }
+
+    /// However many peers come and go.
+    #[test]
+    fn addresses_have_a_bound() {
+        let mut landings = Landings::<()>::default();
+        let ground = Ground::new().unwrap();
+        while !landings.is_full() {
+            landings.empty.push(ground.clone());
+        }
+        assert_eq!(landings.addresses().len(), KEPT);
     }
 
     #[test]

@@ -7,10 +7,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use ggas_clock::Clock;
 use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, WireError};
 
+use super::complaints::Complaints;
 use super::wire::{Piece, Wire, Write};
+
+/// A peer to which no connection can be made for so long lets nothing be read: a firewall may close its port in this direction alone.
+const CLOSED: Duration = Duration::from_secs(10);
+/// So much of that counts at a time.
+const TRY: Duration = Duration::from_millis(500);
 
 /// See the module's description.
 pub(super) struct Lines {
@@ -30,6 +39,7 @@ pub(super) struct Lines {
     connects: bool,
     /// The last poll was of reads alone.
     reads_alone: bool,
+    complaints: Arc<Complaints>,
 }
 
 /// A peer.
@@ -43,6 +53,24 @@ struct Known {
     address: Vec<u8>,
     /// Once something is read of it.
     peer: Option<Peer>,
+    /// Something was; else how long that is tried, and since when the last time.
+    reached: bool,
+    tried: Duration,
+    last: Option<Instant>,
+}
+
+impl Known {
+    fn new(address: &[u8]) -> Known {
+        Known { address: address.to_vec(), peer: None, reached: false, tried: Duration::ZERO, last: None }
+    }
+
+    /// No connection is there now. Whether that goes on for too long: only what passes while this process runs counts.
+    fn is_closed(&mut self, now: Instant) -> bool {
+        let passed =
+            self.last.replace(now).map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+        self.tried += passed.min(TRY);
+        !self.reached && self.tried >= CLOSED
+    }
 }
 
 struct Read {
@@ -57,7 +85,11 @@ impl Lines {
     ///
     /// # Errors
     /// [`WireError`].
-    pub fn open(choice: &Choice, host: Option<IpAddr>) -> Result<Lines, WireError> {
+    pub fn open(
+        choice: &Choice,
+        host: Option<IpAddr>,
+        complaints: &Arc<Complaints>,
+    ) -> Result<Lines, WireError> {
         Ok(Lines {
             messages: Endpoint::open_at(choice, host)?,
             opened_by: (choice.clone(), host),
@@ -70,6 +102,7 @@ impl Lines {
             failed: Vec::new(),
             connects: false,
             reads_alone: false,
+            complaints: complaints.clone(),
         })
     }
 
@@ -100,9 +133,20 @@ impl Lines {
         // SAFETY: `Wire::fetch` was promised so.
         let taken = unsafe { endpoint.fetch(peer, &read.key, offset, (to as *mut u8, len), self.begun) }?;
         self.connects = taken == Taken::Later;
+        if self.connects && known.is_closed(Clock::REAL.now()) {
+            self.connects = false;
+            let (ports, s) = (self.opened_by.0.library.ports(), CLOSED.as_secs());
+            self.complaints.say(format!(
+                "what a peer sent is not read, for there has been no connection to it in {s} s: let firewalls leave its ports open ({ports} \
+                 says which ones are used)"
+            ));
+            self.failed.push(read.token);
+            return Ok(None);
+        }
         if self.connects {
             return Ok(Some(read));
         }
+        known.reached = true;
         self.under_way.insert(self.begun, read);
         Ok(None)
     }
@@ -180,7 +224,7 @@ impl Wire for Lines {
     fn insert(&mut self, address: &[u8]) -> Result<Line, WireError> {
         let peer = self.messages.insert(address)?;
         self.last += 1;
-        self.peers.insert(self.last, Known { address: address.to_vec(), peer: None });
+        self.peers.insert(self.last, Known::new(address));
         Ok(Line { peer, number: self.last })
     }
 
@@ -254,5 +298,22 @@ impl Wire for Lines {
         // Of two descriptors to sleep on, the thread looks now and then while something is read.
         let descriptor = self.messages.descriptor().filter(|_| !self.is_reading())?;
         Some((descriptor, self.messages.arm().unwrap_or(false)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not because this process stood still.
+    #[test]
+    fn who_is_not_reached_for_long_is_not_waited_for() {
+        let (begin, mut known) = (Instant::now(), Known::new(&[]));
+        let hour = Duration::from_secs(3600);
+        assert!(!known.is_closed(begin) && !known.is_closed(begin + hour));
+        let tries = (1..100).take_while(|number| !known.is_closed(begin + hour + *number * TRY)).count();
+        assert_eq!(tries as u32 + 2, CLOSED.as_millis() as u32 / TRY.as_millis() as u32);
+        known.reached = true;
+        assert!(!known.is_closed(begin + 2 * hour));
     }
 }

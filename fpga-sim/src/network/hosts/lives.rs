@@ -3,17 +3,28 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::events::{Connection, End, News, Out};
+use super::events::{Bounds, Connection, End, News, Out};
 use super::meeting::{Calling, Meetings, State, Up};
 use super::proof::{Answer, Hello, Papers, Word};
 use ggas_members::meeting::bad;
+
+/// Of the packets of two processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ways {
+    /// Some were to go to the other one.
+    pub used: bool,
+    /// Some have come from there.
+    pub came: bool,
+}
 
 /// Lost processes of a node that are remembered.
 const LOST_MAX: usize = 16;
 
 impl Meetings {
     pub(super) fn met(&mut self, on: Connection, node: u16, process: u64, papers: Papers, now: Instant) {
-        let up = Up { on, process, silent: Duration::ZERO, said: now, leaves: false, broke: None };
+        let (silent, unheard) = (Duration::ZERO, Duration::ZERO);
+        let up = Up { on, process, silent, unheard, heard: false, said: now, leaves: false, broke: None };
+        self.nodes[usize::from(node)].vain = None;
         self.set(node, State::Up(up));
         self.news.push(News::Met { node, process, papers });
     }
@@ -22,7 +33,7 @@ impl Meetings {
     pub(super) fn told(&mut self, node: u16, word: Word) -> io::Result<()> {
         let State::Up(up) = &mut self.nodes[usize::from(node)].state else { return Ok(()) };
         match word {
-            Word::Beat => {}
+            Word::Beat { came } => up.heard |= came,
             Word::Goodbye { .. } if up.leaves => return Err(bad("it said goodbye twice")),
             Word::Goodbye { sent, taken } => {
                 up.leaves = true;
@@ -84,22 +95,30 @@ impl Meetings {
     /// Does what is due; when to look again. What connections brought has to be told before: a process that stood still
     /// itself takes nobody for silent. It looks at least once a beat; where more time has passed it did not run, and where it has
     /// to wait for a processor others may have to, too. So silence counts by looks, in each of which the other one could have
-    /// been heard: ten of them at least, however far apart they are.
-    pub fn look(&mut self, now: Instant) -> Option<Instant> {
+    /// been heard: ten of them at least, however far apart they are. `ways` says what has become of the ways of packets to and from a node.
+    pub fn look(&mut self, now: Instant, ways: impl Fn(u16) -> Ways) -> Option<Instant> {
         let passed = now.saturating_duration_since(self.looked).min(self.bounds.beat);
         self.looked = now;
         let late = self.unknown.iter().filter(|(_, until)| *until <= now);
         self.out.extend(late.map(|(on, _)| Out::Close(*on)));
         self.unknown.retain(|(_, until)| *until > now);
-        let nodes = (0..self.nodes.len()).filter_map(|node| self.look_at(node as u16, passed, now));
+        let nodes =
+            (0..self.nodes.len() as u16).filter_map(|node| self.look_at(node, ways(node), passed, now));
         let next = nodes.collect::<Vec<_>>().into_iter();
         next.chain(self.unknown.iter().map(|(_, until)| *until)).min()
     }
 
-    fn look_at(&mut self, node: u16, passed: Duration, now: Instant) -> Option<Instant> {
-        let (beat, silence, again) = (self.bounds.beat, self.bounds.silence, now + self.bounds.nobody);
+    fn look_at(&mut self, node: u16, ways: Ways, passed: Duration, now: Instant) -> Option<Instant> {
+        let Bounds { beat, silence, unreached, .. } = self.bounds;
         match &mut self.nodes[usize::from(node)].state {
-            State::Unmet | State::Nobody { .. } => None,
+            State::Unmet => None,
+            // Of a job the packets wait.
+            State::Nobody { until } if self.job && *until > now => Some(*until),
+            State::Nobody { .. } if self.job => {
+                self.settle(node, State::Unmet);
+                None
+            }
+            State::Nobody { .. } => None,
             State::Awaited { until } | State::Calling { until, .. } | State::Called { until, .. }
                 if *until > now =>
             {
@@ -107,8 +126,9 @@ impl Meetings {
             }
             State::Calling { on, .. } => {
                 let on = *on;
+                self.out.push(Out::Unanswered(node));
                 self.close(on);
-                self.settle(node, State::Nobody { until: again });
+                self.nobody(node, now);
                 None
             }
             State::Called { on, .. } => {
@@ -123,8 +143,16 @@ impl Meetings {
             }
             State::Up(up) => {
                 up.silent += passed;
+                let before = up.unheard;
+                if ways.used && !up.heard && up.broke.is_none() && !up.leaves {
+                    up.unheard += passed;
+                }
+                let passes = |bound: Duration| before < bound && up.unheard >= bound;
+                if passes(unreached / 4) {
+                    self.out.push(Out::Unheard(node)); // the program may not wait until the end
+                }
                 let over = up.broke.map_or(up.silent >= silence, |until| until <= now);
-                if over {
+                if over || passes(unreached) {
                     let end = if up.leaves { End::Left } else { End::Lost };
                     self.gone(node, end);
                     return None;
@@ -135,11 +163,26 @@ impl Meetings {
                 }
                 let next = up.broke.unwrap_or(up.said.max(now) + beat);
                 if let Some(on) = on {
-                    self.say(on, Word::Beat);
+                    self.say(on, Word::Beat { came: ways.came });
                 }
                 Some(next)
             }
         }
+    }
+
+    /// Nobody was met. Packets of a job are for a process that is there, or was: it is lost where that goes on.
+    pub(super) fn nobody(&mut self, node: u16, now: Instant) {
+        let since = self.nodes[usize::from(node)].vain.unwrap_or(now);
+        match self.job && now.saturating_duration_since(since) >= self.bounds.unreached {
+            true => self.never_met(node),
+            false => self.settle(node, State::Nobody { until: now + self.bounds.nobody }),
+        }
+    }
+
+    /// A process of a job is lost, whoever it is.
+    pub(super) fn never_met(&mut self, node: u16) {
+        self.nodes[usize::from(node)].never = true;
+        self.gone(node, End::Lost);
     }
 
     pub(super) fn gone(&mut self, node: u16, end: End) {
@@ -201,5 +244,97 @@ impl Meetings {
         let number = (self.random)()?;
         self.out.push(Out::Say(on, hello.bytes(number)));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::events::Want;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Process 0 of a job of two, or of a network.
+    fn meetings(job: bool, begin: Instant) -> Meetings {
+        let (mut number, wire) = (0, ("tcp".to_owned(), vec![1; 16]));
+        let random = move || {
+            number += 1;
+            Ok(number << 17)
+        };
+        let bounds = Bounds::of(5 * SECOND);
+        let mut meetings = Meetings::new((0, 2), 77, wire, bounds, Box::new(random), begin);
+        meetings.job = job;
+        meetings
+    }
+
+    /// The call that was made last.
+    fn call(meetings: &mut Meetings) -> Option<Connection> {
+        let called = |out| if let Out::Call(1, on) = out { Some(on) } else { None };
+        std::mem::take(&mut meetings.out).into_iter().filter_map(called).next_back()
+    }
+
+    fn is_lost(meetings: &mut Meetings) -> bool {
+        let gone = |news: &News| matches!(news, News::Gone { node: 1, end: End::Lost });
+        std::mem::take(&mut meetings.news).iter().any(gone)
+    }
+
+    /// All of a job were there when it began: packets wait until the process is met, or is lost, which is final.
+    #[test]
+    fn a_process_of_a_job_that_is_not_met_is_lost() {
+        let begin = Instant::now();
+        let mut meetings = meetings(true, begin);
+        let (mut now, mut calls) = (begin, 0);
+        while !is_lost(&mut meetings) {
+            assert_eq!(meetings.want(1, now), Want::Wait, "after {:?}", now - begin);
+            // No answer; then the host is said not to be reached.
+            if let Some(on) = call(&mut meetings) {
+                calls += 1;
+                if calls > 1 {
+                    meetings.broke(on, now);
+                }
+            }
+            now += SECOND / 10;
+            meetings.look(now, |_| Ways::default());
+        }
+        assert!((10 * SECOND..11 * SECOND).contains(&(now - begin)), "{:?}", now - begin);
+        assert!(calls > 10, "{calls}");
+        assert_eq!(meetings.want(1, now), Want::ThrowAway);
+        // It is told so when it calls.
+        let on = meetings.accepted(now);
+        let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
+        meetings.heard(on, &hello.bytes(1), now).unwrap();
+        let said =
+            meetings.out.iter().find_map(|out| if let Out::Say(_, body) = out { Some(body) } else { None });
+        assert_eq!(Hello::of(said.unwrap()).unwrap().answer, Answer::Lost);
+    }
+
+    /// Where nobody listens nobody will; in a network somebody may yet.
+    #[test]
+    fn who_refuses_is_gone_from_a_job_and_not_yet_in_a_network() {
+        let begin = Instant::now();
+        for job in [true, false] {
+            let mut meetings = meetings(job, begin);
+            assert_eq!(meetings.want(1, begin), Want::Wait);
+            let on = call(&mut meetings).unwrap();
+            meetings.refused(on, begin);
+            assert_eq!(is_lost(&mut meetings), job);
+            assert_eq!(meetings.want(1, begin), Want::ThrowAway);
+            assert_eq!(meetings.want(1, begin + SECOND), if job { Want::ThrowAway } else { Want::Wait });
+        }
+    }
+
+    /// A cut that heals within 3 s while calls are made loses nobody.
+    #[test]
+    fn a_process_that_is_met_late_is_met() {
+        let begin = Instant::now();
+        let mut meetings = meetings(true, begin);
+        assert_eq!(meetings.want(1, begin), Want::Wait);
+        let on = call(&mut meetings).unwrap();
+        let now = begin + 4 * SECOND;
+        meetings.broke(on, now);
+        meetings.look(now + SECOND, |_| Ways::default());
+        assert!(!is_lost(&mut meetings));
+        assert_eq!(meetings.want(1, now + SECOND), Want::Wait);
+        assert!(call(&mut meetings).is_some());
     }
 }

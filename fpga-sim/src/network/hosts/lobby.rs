@@ -14,13 +14,15 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::events::{Connection, Out};
 use super::fabric::Shared;
-use super::proof::{Side, Talk};
-use ggas_members::meeting::connect;
+use super::proof::{Challenge, Side, Talk};
+use ggas_members::meeting::{connect, is_full, random};
 
 /// Bytes that are read at once.
 const READ: usize = 2048;
 /// Bytes that wait to be written: who reads none of so many is given up.
 const WRITE_MAX: usize = 16 << 10;
+/// So long nobody is let in where that failed: most often the process may open no more files.
+const FULL: Duration = Duration::from_millis(100);
 
 type Connected = (Connection, io::Result<TcpStream>);
 
@@ -50,6 +52,8 @@ impl Lobby {
 struct Stream {
     socket: TcpStream,
     talk: Talk,
+    /// Who is called has said its challenge.
+    begun: bool,
     came: Vec<u8>,
     goes: Vec<u8>,
     /// Nothing is heard any more; it goes once all is said.
@@ -60,12 +64,20 @@ impl Stream {
     fn new(socket: TcpStream, secret: [u8; 16], side: Side) -> io::Result<Stream> {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        Ok(Stream {
-            socket,
-            talk: Talk::new(secret, side),
-            came: Vec::new(),
-            goes: Vec::new(),
-            closing: false,
+        let (talk, came, goes) = (Talk::new(secret, side), Vec::new(), Vec::new());
+        let mut stream = Stream { socket, talk, begun: false, came, goes, closing: false };
+        if side == Side::Called {
+            stream.say(&Challenge::bytes(random()?))?;
+            stream.begun = true;
+        }
+        Ok(stream)
+    }
+
+    /// Hears the challenge. Who cannot be met because of it hears at least what this process is.
+    fn begin(&mut self, body: &[u8]) -> io::Result<()> {
+        self.begun = true;
+        Challenge::check(body).inspect_err(|_| {
+            let _ = self.say(&Challenge::bytes(0)); // it begins as all frames
         })
     }
 
@@ -110,7 +122,7 @@ impl Stream {
 
 /// The thread's life: takes calls, and hears of the end of others.
 pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
-    let mut streams = Streams { shared, open: HashMap::new() };
+    let mut streams = Streams { shared, open: HashMap::new(), full: false };
     loop {
         let stops = shared.stops();
         let (out, next) = shared.with_core(|core| {
@@ -134,6 +146,8 @@ pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
 struct Streams<'a> {
     shared: &'a Arc<Shared>,
     open: HashMap<Connection, Stream>,
+    /// Whoever calls has to wait a moment.
+    full: bool,
 }
 
 impl Streams<'_> {
@@ -155,15 +169,22 @@ impl Streams<'_> {
                     }
                 }
             }
+            Out::Unanswered(node) => self.shared.unmet(node, &ErrorKind::TimedOut.into()),
+            Out::Unheard(node) => self.shared.unheard(node),
         }
     }
 
     /// Waits until something happens, at most for `time`, and sees to it.
     fn wait(&mut self, listener: &TcpListener, time: Option<Duration>) {
         let names: Vec<Connection> = self.open.keys().copied().collect();
+        let (full, calls) = match std::mem::take(&mut self.full) {
+            true => (Some(FULL), PollFlags::empty()),
+            false => (None, PollFlags::POLLIN),
+        };
+        let time = time.into_iter().chain(full).min();
         let mut polled = vec![
             PollFd::new(self.shared.lobby.news.as_fd(), PollFlags::POLLIN),
-            PollFd::new(listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(listener.as_fd(), calls),
         ];
         polled.extend(names.iter().map(|on| {
             let stream = &self.open[on];
@@ -188,24 +209,38 @@ impl Streams<'_> {
         }
     }
 
+    /// The other side speaks first.
     fn connected(&mut self, on: Connection, socket: io::Result<TcpStream>) {
         match socket.and_then(|socket| Stream::new(socket, self.shared.secret, Side::Caller)) {
-            Ok(stream) => {
-                self.open.insert(on, stream);
-                self.shared.with_core(|core| core.connected(on));
+            Ok(stream) => drop(self.open.insert(on, stream)),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                self.shared.with_core(|core| core.refused(on));
             }
             Err(error) => self.broke(on, &error),
         }
     }
 
+    /// Somebody with the secret listens there.
+    fn connected_to(&self, on: Connection) {
+        let calls = self.shared.with_core(|core| {
+            core.connected(on);
+            core.calls(on)
+        });
+        calls.into_iter().for_each(|node| self.shared.complaints.met(node));
+    }
+
     fn accept(&mut self, listener: &TcpListener) {
-        let Ok((socket, _)) = listener.accept() else { return };
-        match Stream::new(socket, self.shared.secret, Side::Called) {
+        let accepted =
+            listener.accept().and_then(|(socket, _)| Stream::new(socket, self.shared.secret, Side::Called));
+        match accepted {
             Ok(stream) => {
                 let on = self.shared.with_core(|core| core.accepted());
                 self.open.insert(on, stream);
             }
-            Err(error) => tracing::warn!("a call was not taken: {error}"),
+            Err(error) => {
+                tracing::debug!("a call was not taken: {error}");
+                self.full = is_full(&error);
+            }
         }
     }
 
@@ -225,7 +260,11 @@ impl Streams<'_> {
         loop {
             let Some(stream) = self.open.get_mut(&on).filter(|stream| !stream.closing) else { return };
             match stream.talk.hear(&mut stream.came) {
-                Ok(Some(body)) => self.hear(on, &body),
+                Ok(Some(body)) if stream.begun => self.hear(on, &body),
+                Ok(Some(body)) => match stream.begin(&body) {
+                    Ok(()) => self.connected_to(on),
+                    Err(error) => return self.broke(on, &error),
+                },
                 Ok(None) => break,
                 Err(error) => return self.broke(on, &error),
             }
@@ -236,23 +275,37 @@ impl Streams<'_> {
     }
 
     fn hear(&mut self, on: Connection, body: &[u8]) {
-        let heard = self.shared.with_core(|core| core.heard(on, body));
+        let (calls, heard) = self.shared.with_core(|core| (core.calls(on), core.heard(on, body)));
         if let (Err(error), Some(stream)) = (heard, self.open.get_mut(&on)) {
-            let from =
-                stream.socket.peer_addr().map_or_else(|_| "somebody".to_owned(), |from| from.to_string());
-            tracing::warn!("a connection with {from} ends: {error}");
-            // Whoever started the processes has to change something; without it nothing of this process goes there.
-            if error.kind() == io::ErrorKind::Unsupported && !tracing::dispatcher::has_been_set() {
-                eprintln!("ggas: no packets go to {from}: {error}");
-            }
             stream.closing = true;
+            if let Some(node) = calls {
+                return self.shared.unmet(node, &error);
+            }
+            let from = stream
+                .socket
+                .peer_addr()
+                .map_or_else(|_| "somebody".to_owned(), |from| from.ip().to_string());
+            // Whoever started the processes has to change something; without it nothing of this process goes there.
+            match error.kind() {
+                ErrorKind::Unsupported => {
+                    self.shared.complaints.say(format!("no packets go to {from}: {error}"))
+                }
+                _ => tracing::warn!("a connection with {from} ends: {error}"),
+            }
         }
     }
 
     fn broke(&mut self, on: Connection, error: &io::Error) {
         tracing::debug!("connection {on} is over: {error}");
         self.open.remove(&on);
-        self.shared.with_core(|core| core.broke(on));
+        let calls = self.shared.with_core(|core| {
+            let calls = core.calls(on);
+            core.broke(on);
+            calls
+        });
+        if let Some(node) = calls {
+            self.shared.unmet(node, error);
+        }
     }
 }
 
@@ -261,8 +314,7 @@ fn call(shared: &Arc<Shared>, node: u16, on: Connection) {
     let own = shared.clone();
     let spawned = quiet::spawn("ggas-call", move || {
         let place = &own.places[usize::from(node)];
-        let socket = connect(place, own.bounds.meeting)
-            .inspect_err(|error| tracing::info!("node {node} at {place} is not met: {error}"));
+        let socket = connect(place, own.bounds.meeting).inspect_err(|error| own.unmet(node, error));
         own.lobby.connected().push((on, socket));
         own.lobby.tell();
     });

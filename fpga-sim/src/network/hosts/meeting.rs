@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::events::{Bounds, Connection, End, News, Out, Want};
-use super::proof::{Answer, Hello, Papers, Word};
+use super::proof::{Answer, Hello, Papers, Word, unlike};
 use ggas_members::meeting::bad;
 
 pub(super) enum State {
@@ -50,6 +50,9 @@ pub(super) struct Up {
     pub on: Connection,
     pub process: u64,
     pub silent: Duration,
+    /// So long it has not said that anything came of what was sent over the wire; whether it has.
+    pub unheard: Duration,
+    pub heard: bool,
     pub said: Instant,
     /// It said goodbye.
     pub leaves: bool,
@@ -61,10 +64,14 @@ pub(super) struct Node {
     pub state: State,
     /// Processes of the node that were lost here, the last ones: they stay lost.
     pub lost: Vec<u64>,
+    /// Since when it is called in vain.
+    pub vain: Option<Instant>,
+    /// Its process was found to be lost before it was met: whoever it is.
+    pub never: bool,
 }
 
-/// Connections whose other side has not said who it is.
-const UNKNOWN_MAX: usize = 256;
+/// Connections whose other side has not said who it is, at most; a process that may have few files open has fewer.
+pub(super) const UNKNOWN_MAX: usize = 256;
 
 /// Where random numbers come from.
 pub(super) type Random = Box<dyn FnMut() -> io::Result<u64> + Send>;
@@ -72,6 +79,8 @@ pub(super) type Random = Box<dyn FnMut() -> io::Result<u64> + Send>;
 /// This process's side of all meetings.
 pub(super) struct Meetings {
     pub me: u16,
+    /// Each node has one process, which was there when this one began: where none is met it is lost.
+    pub job: bool,
     /// Names this process, for ever.
     pub process: u64,
     pub provider: String,
@@ -82,6 +91,7 @@ pub(super) struct Meetings {
     /// The nodes of connections, once these are known.
     pub connections: HashMap<Connection, u16>,
     pub unknown: Vec<(Connection, Instant)>,
+    pub unknown_max: usize,
     last: Connection,
     /// This process says goodbye, and meets nobody any more.
     pub leaving: bool,
@@ -101,14 +111,18 @@ impl Meetings {
     ) -> Meetings {
         Meetings {
             me,
+            job: false,
             process,
             provider,
             address,
             bounds,
             random,
-            nodes: (0..nodes).map(|_| Node { state: State::Unmet, lost: Vec::new() }).collect(),
+            nodes: (0..nodes)
+                .map(|_| Node { state: State::Unmet, lost: Vec::new(), vain: None, never: false })
+                .collect(),
             connections: HashMap::new(),
             unknown: Vec::new(),
+            unknown_max: UNKNOWN_MAX,
             last: 0,
             leaving: false,
             looked: now,
@@ -120,7 +134,14 @@ impl Meetings {
     /// A packet is for a node where nobody is met.
     pub fn want(&mut self, node: u16, now: Instant) -> Want {
         match &self.nodes[usize::from(node)].state {
-            State::Nobody { until } if now < *until => Want::ThrowAway,
+            _ if self.nodes[usize::from(node)].never => Want::ThrowAway,
+            State::Nobody { until } if now < *until => {
+                if self.job {
+                    Want::Wait
+                } else {
+                    Want::ThrowAway
+                }
+            }
             State::Unmet | State::Nobody { .. } if !self.leaving => match self.call(node, now) {
                 Ok(()) => Want::Wait,
                 Err(error) => {
@@ -137,6 +158,7 @@ impl Meetings {
         let ticket = self.open(node, None)?;
         self.last += 1;
         let (on, until) = (self.last, now + self.bounds.meeting);
+        self.nodes[usize::from(node)].vain.get_or_insert(now);
         self.set(node, State::Calling { on, ticket, stage: Calling::Connecting, until });
         self.connections.insert(on, node);
         self.out.push(Out::Call(node, on));
@@ -152,7 +174,7 @@ impl Meetings {
 
     /// Somebody called: the connection's name.
     pub fn accepted(&mut self, now: Instant) -> Connection {
-        if self.unknown.len() >= UNKNOWN_MAX {
+        if self.unknown.len() >= self.unknown_max {
             let (oldest, _) = self.unknown.remove(0);
             self.out.push(Out::Close(oldest));
         }
@@ -177,6 +199,17 @@ impl Meetings {
         }
     }
 
+    /// A call of ours was refused.
+    pub fn refused(&mut self, on: Connection, now: Instant) {
+        match self.calling(on).map(|(node, _)| node) {
+            Some(node) if self.job => {
+                self.connections.remove(&on);
+                self.never_met(node);
+            }
+            _ => self.broke(on, now),
+        }
+    }
+
     /// A connection ended on the other side, or a call of ours came to nothing.
     pub fn broke(&mut self, on: Connection, now: Instant) {
         self.unknown.retain(|(other, _)| *other != on);
@@ -186,9 +219,7 @@ impl Meetings {
                 up.broke = Some(now + self.bounds.linger);
                 self.news.push(News::Broke { node });
             }
-            State::Calling { on: own, .. } if *own == on => {
-                self.settle(node, State::Nobody { until: now + self.bounds.nobody });
-            }
+            State::Calling { on: own, .. } if *own == on => self.nobody(node, now),
             State::Called { on: theirs, .. } if *theirs == on => self.settle(node, State::Unmet),
             _ => {}
         }
@@ -229,7 +260,7 @@ impl Meetings {
                     let process = *process;
                     let papers = self.check(Papers::of(body)?)?;
                     self.met(on, node, process, papers, now);
-                    self.say(on, Word::Beat);
+                    self.say(on, Word::Beat { came: false });
                     Ok(())
                 }
             },
@@ -265,13 +296,10 @@ impl Meetings {
     /// Whether packets can go to who has these papers.
     fn check(&self, papers: Papers) -> io::Result<Papers> {
         if papers.provider != self.provider {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                format!(
-                    "it uses {} and this process {}: set GGAS_FABRIC alike on both (`ggas info` says what each has)",
-                    papers.provider, self.provider
-                ),
-            ));
+            return Err(unlike(format!(
+                "it uses {} and this process {}: set GGAS_FABRIC alike on both (`ggas info` says what each has)",
+                papers.provider, self.provider
+            )));
         }
         Ok(papers)
     }
@@ -280,14 +308,15 @@ impl Meetings {
     fn called(&mut self, on: Connection, hello: &Hello, now: Instant) -> io::Result<()> {
         let (node, process) = (hello.from, hello.incarnation);
         if hello.to != self.me {
-            return Err(bad(&format!(
-                "node {node} takes this process for node {}, but it is node {}: their files differ",
+            self.say_hello(on, node, Answer::Busy)?; // they should know, too
+            return Err(unlike(format!(
+                "node {node} takes this process for node {}, but it is node {}: their files differ, or name this host twice",
                 hello.to, self.me
             )));
         }
         let known = self.nodes.get(usize::from(node)).filter(|_| node != self.me);
         let known = known.ok_or_else(|| bad("what came is of no node of this network"))?;
-        if known.lost.contains(&process) {
+        if known.never || known.lost.contains(&process) {
             return self.refuse(on, node, Answer::Lost);
         }
         match &known.state {
@@ -324,7 +353,10 @@ impl Meetings {
         now: Instant,
     ) -> io::Result<()> {
         if (hello.from, hello.to) != (node, self.me) {
-            return Err(bad(&format!("it is node {}: the files of the two differ", hello.from)));
+            return Err(unlike(format!(
+                "node {} is met there: the files of the two differ, or name its host twice",
+                hello.from
+            )));
         }
         let process = hello.incarnation;
         match hello.answer {

@@ -11,8 +11,10 @@
 //! a node is a process there, numbered by its rank; `places.rs` says which of them an address is of.
 
 mod asks;
+mod complaints;
 mod core;
 mod desk;
+mod error;
 mod events;
 mod fabric;
 mod file;
@@ -32,7 +34,8 @@ mod sim;
 mod sleep;
 mod wire;
 
+pub use error::HostsError;
 pub use events::End;
-pub use fabric::{HostsError, HostsFabric};
+pub use fabric::HostsFabric;
 pub use file::{HostsFile, HostsFileError};
 pub(crate) use places::Places;

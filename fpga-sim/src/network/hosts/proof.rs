@@ -3,7 +3,8 @@
 //!
 //! A frame is a length of two bytes, a body, and a code of 16 bytes: SipHash-2-4 under the secret of who speaks, all that
 //! was said before on this connection, and the body. Each side puts a random number into its first frame, so no frame of
-//! another meeting fits. The two speak in turn until each has said two frames. Then both speak as they like, and a code has
+//! another meeting fits. Who is called speaks first, so that not even the first frame of a call can be one of another meeting: what a
+//! call says has an effect. The two speak in turn until five frames are said. Then both speak as they like, and a code has
 //! the number of the frame among those of its side in place of what was said since. What is said is not hidden from who
 //! listens.
 
@@ -16,9 +17,11 @@ const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
+/// In the order of this host's bytes.
+const ORDER: u16 = 0x0102;
 /// Frames that the two say in turn.
-const IN_TURN: u64 = 4;
+const IN_TURN: u64 = 5;
 
 /// Which side speaks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +73,13 @@ impl Talk {
         let Some(frame) = rest.get(..len + CODE) else { return Ok(None) };
         let (body, code) = frame.split_at(len);
         if !is_code(&self.code(self.side.other(), body), code) {
-            return Err(bad("what came is not from a process that has the network's secret"));
+            // Another version may have other codes. Nobody has proven that it is one, but it explains more.
+            if body.starts_with(MAGIC) {
+                check_opening(&mut Rest(body))?;
+            }
+            return Err(bad(
+                "what came is not from a process that has the network's secret: the files of the two differ",
+            ));
         }
         let body = body.to_vec();
         let frame: Vec<u8> = came.drain(..LEN + len + CODE).collect();
@@ -92,7 +101,51 @@ impl Talk {
     }
 }
 
-/// The first frame of each side.
+/// What first frames begin with: what they are of, the version, and how numbers lie in memory here. The first two lie so in all versions.
+fn opening() -> Vec<u8> {
+    [&MAGIC[..], &VERSION.to_le_bytes(), &ORDER.to_ne_bytes()].concat()
+}
+
+fn check_opening(rest: &mut Rest<'_>) -> io::Result<()> {
+    if rest.take(MAGIC.len())? != MAGIC {
+        return Err(bad("what came is not of such a network"));
+    }
+    let version = rest.number(4)? as u32;
+    if version != VERSION {
+        return Err(unlike(format!(
+            "the other process is of another version of ggas (networks of hosts {version}, and this one {VERSION}): install the \
+             same one on all hosts"
+        )));
+    }
+    if rest.take(2)? != ORDER.to_ne_bytes() {
+        let why = "its host has the bytes of numbers in another order: the hosts of a network have to have the same";
+        return Err(unlike(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// The two cannot be of one network: whoever set them up has to change something.
+pub(super) fn unlike(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
+
+/// What who is called says before anything else: what a call says is said to this process, and now.
+pub(super) struct Challenge;
+
+impl Challenge {
+    /// Its bytes, and those of a number that was never used before.
+    pub fn bytes(number: u64) -> Vec<u8> {
+        [opening(), number.to_le_bytes().to_vec()].concat()
+    }
+
+    pub fn check(bytes: &[u8]) -> io::Result<()> {
+        let mut rest = Rest(bytes);
+        check_opening(&mut rest)?;
+        rest.number(8).map(drop)
+    }
+}
+
+/// Who a side is: behind the challenge, the first frame of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub from: u16,
@@ -115,7 +168,8 @@ pub(super) enum Answer {
 impl Hello {
     /// Its bytes, and those of a number that was never used before.
     pub fn bytes(self, number: u64) -> Vec<u8> {
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &self.from.to_le_bytes()].concat();
+        let mut bytes = opening();
+        bytes.extend_from_slice(&self.from.to_le_bytes());
         bytes.extend_from_slice(&self.to.to_le_bytes());
         bytes.push(self.answer as u8);
         bytes.extend_from_slice(&self.incarnation.to_le_bytes());
@@ -125,13 +179,7 @@ impl Hello {
 
     pub fn of(bytes: &[u8]) -> io::Result<Hello> {
         let mut rest = Rest(bytes);
-        if rest.take(MAGIC.len())? != MAGIC {
-            return Err(bad("what came is not of such a network"));
-        }
-        let version = rest.number(4)? as u32;
-        if version != VERSION {
-            return Err(bad(&format!("the other process speaks version {version}, and this one {VERSION}")));
-        }
+        check_opening(&mut rest)?;
         let (from, to) = (rest.number(2)? as u16, rest.number(2)? as u16);
         let answer = match rest.number(1)? {
             0 => Answer::Come,
@@ -143,7 +191,7 @@ impl Hello {
     }
 }
 
-/// The second frame of each side.
+/// The second one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Papers {
     /// What the other side has to put into its packets.
@@ -180,8 +228,8 @@ impl Papers {
 /// What the two say after the meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// The process lives.
-    Beat,
+    /// The process lives; whether anything of the other one has come over the wire.
+    Beat { came: bool },
     /// It leaves: how many packets of each class it has sent, and taken, over all.
     Goodbye { sent: [u32; 2], taken: [u32; 2] },
     /// All that it sent has come.
@@ -191,7 +239,7 @@ pub(super) enum Word {
 impl Word {
     pub fn bytes(self) -> Vec<u8> {
         match self {
-            Word::Beat => vec![0],
+            Word::Beat { came } => vec![0, came.into()],
             Word::Goodbye { sent, taken } => {
                 let numbers = [sent, taken].concat().into_iter().flat_map(u32::to_le_bytes);
                 std::iter::once(1).chain(numbers).collect()
@@ -204,7 +252,7 @@ impl Word {
         let mut rest = Rest(bytes);
         let pair = |rest: &mut Rest<'_>| io::Result::Ok([rest.number(4)? as u32, rest.number(4)? as u32]);
         match rest.number(1)? {
-            0 => Ok(Word::Beat),
+            0 => Ok(Word::Beat { came: rest.number(1)? != 0 }),
             1 => Ok(Word::Goodbye { sent: pair(&mut rest)?, taken: pair(&mut rest)? }),
             2 => Ok(Word::Farewell),
             _ => Err(bad("what came is no word")),
@@ -256,16 +304,19 @@ mod tests {
 
     /// After their meeting both speak at once, and what they say comes in pieces.
     #[test]
-    fn after_four_frames_nobody_waits_for_his_turn() {
+    fn after_five_frames_nobody_waits_for_his_turn() {
         let (mut caller, mut called) = pair();
+        let challenge = called.say(&Challenge::bytes(1)).unwrap();
+        assert!(Challenge::check(&heard(&mut caller, &challenge).unwrap()).is_ok());
         for _ in 0..2 {
             let frame = caller.say(b"a").unwrap();
             assert!(heard(&mut called, &frame).is_some());
             let frame = called.say(b"b").unwrap();
             assert!(heard(&mut caller, &frame).is_some());
         }
+        let beats = [false, true].map(|came| Word::Beat { came });
         let words =
-            [Word::Beat, Word::Goodbye { sent: [1, u32::MAX], taken: [3, 4] }, Word::Beat, Word::Farewell];
+            [beats[0], Word::Goodbye { sent: [1, u32::MAX], taken: [3, 4] }, beats[1], Word::Farewell];
         let say = |talk: &mut Talk| words.map(|word| talk.say(&word.bytes()).unwrap()).concat();
         let crossing = [say(&mut caller), say(&mut called)];
         for (talk, frames) in [&mut called, &mut caller].into_iter().zip(&crossing) {
@@ -301,15 +352,41 @@ mod tests {
         assert!(heard(&mut called, &second).is_none(), "of another meeting");
     }
 
+    /// Not even what a call said first, as long as no process is called twice with one number.
     #[test]
-    fn another_version_is_named() {
-        let mut bytes = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 }.bytes(5);
-        bytes[MAGIC.len()] = 77;
-        let said = Hello::of(&bytes).unwrap_err().to_string();
-        assert!(
-            said.contains("speaks version 77") && said.contains(&format!("this one {VERSION}")),
-            "{said}"
-        );
+    fn no_call_is_made_twice() {
+        let (mut caller, mut called) = pair();
+        let challenge = called.say(&Challenge::bytes(random().unwrap())).unwrap();
+        assert!(heard(&mut caller, &challenge).is_some());
+        let hello = caller.say(b"hello").unwrap();
+        let mut again = pair().1;
+        again.say(&Challenge::bytes(random().unwrap())).unwrap();
+        assert!(heard(&mut again, &hello).is_none() && heard(&mut called, &hello).is_some());
+    }
+
+    #[test]
+    fn another_version_or_order_of_bytes_is_named() {
+        let right = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 }.bytes(5);
+        let (mut newer, mut turned) = (right.clone(), right.clone());
+        newer[MAGIC.len()] = 77;
+        turned.swap(MAGIC.len() + 4, MAGIC.len() + 5);
+        let parts = [format!("hosts 77, and this one {VERSION})"), "install the same".to_owned()];
+        let order = ["in another order".to_owned(), "have to have the same".to_owned()];
+        for (bytes, parts) in [(newer, parts), (turned, order)] {
+            // Also of who says it under codes of its own.
+            let foreign = [&(bytes.len() as u16).to_le_bytes()[..], &bytes, &[9; CODE]].concat();
+            let said = [
+                Hello::of(&bytes).unwrap_err(),
+                Challenge::check(&bytes).unwrap_err(),
+                pair().1.hear(&mut foreign.clone()).unwrap_err(),
+            ];
+            for said in said {
+                assert_eq!(said.kind(), io::ErrorKind::Unsupported);
+                let said = said.to_string();
+                assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+            }
+        }
+        assert!(Hello::of(&right).is_ok() && Challenge::check(&right).is_ok());
     }
 
     #[test]
@@ -319,6 +396,11 @@ mod tests {
         }
         assert!(Hello::of(b"ggashos").is_err() && Hello::of(b"ggashost\x02\0\0\0").is_err());
         assert!(Papers::of(&[0; 9]).is_err() && Papers::of(&[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1]).is_err());
-        assert!(Word::of(&[]).is_err() && Word::of(&[1; 16]).is_err() && Word::of(&[3]).is_err());
+        assert!(
+            Word::of(&[]).is_err()
+                && Word::of(&[0]).is_err()
+                && Word::of(&[1; 16]).is_err()
+                && Word::of(&[3]).is_err()
+        );
     }
 }

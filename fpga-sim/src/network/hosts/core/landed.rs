@@ -119,7 +119,7 @@ impl<W: Wire> Core<W> {
         if self.long.landings.of(node).is_none()
             && let Err(error) = self.make_landing(node)
         {
-            tracing::warn!("node {node} has no landing, and so its payloads are read: {error}");
+            tracing::info!("node {node} has no landing, and so its payloads are read: {error}");
             return Taken::Yes;
         }
         let Some(landing) = self.long.landings.of(node) else { return Taken::Yes };
@@ -135,6 +135,9 @@ impl<W: Wire> Core<W> {
     }
 
     fn make_landing(&mut self, node: u16) -> Result<(), Box<dyn std::error::Error>> {
+        if self.long.landings.is_full() {
+            return Err("this process keeps as many as it may".into());
+        }
         let (ground, random) = (Ground::new()?, (self.meetings.random)()?);
         // SAFETY: kept as long as the wire, which is dropped first.
         let opened = unsafe { self.wire.open(ground.address(), Ground::LEN) }?;

@@ -130,7 +130,12 @@ impl<W: Wire> Core<W> {
         }
         for grant in released {
             if let Some(grant) = self.long.incoming.grants.remove(&grant) {
-                let same = self.links[usize::from(grant.node)].ticket == grant.ticket;
+                let link = &mut self.links[usize::from(grant.node)];
+                let same = link.ticket == grant.ticket;
+                if same {
+                    let lent = &mut link.lent[grant.class as usize];
+                    *lent = lent.saturating_sub(1);
+                }
                 if let (Some(slot), true) = (grant.slot, same)
                     && let Some(landing) = self.long.landings.of(grant.node)
                 {
@@ -283,8 +288,10 @@ impl<W: Wire> Core<W> {
                 self.buffer.clear();
                 self.buffer.extend_from_slice(&Head { ticket, taken: link.taken }.bytes());
                 message::add_releases(&ids, &mut self.buffer);
+                let taken = link.taken;
+                self.links[usize::from(node)].ways.used = true;
                 match self.wire.send(peer, &self.buffer) {
-                    Ok(Taken::Yes) => self.links[usize::from(node)].told = link.taken,
+                    Ok(Taken::Yes) => self.links[usize::from(node)].told = taken,
                     Ok(Taken::Later) => break,
                     Err(error) => tracing::warn!("node {node} does not hear what was read: {error}"),
                 }

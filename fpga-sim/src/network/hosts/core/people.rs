@@ -130,9 +130,20 @@ impl<W: Wire> Core<W> {
         self.meetings.accepted(self.clock.now())
     }
 
+    /// The node that a connection calls, which is not met yet.
+    pub fn calls(&mut self, on: Connection) -> Option<u16> {
+        self.meetings.calling(on).map(|(node, _)| node)
+    }
+
     /// A call of ours is through.
     pub fn connected(&mut self, on: Connection) {
         self.meetings.connected(on, self.clock.now());
+        self.hear_news();
+    }
+
+    /// A call of ours was refused: nobody listens there.
+    pub fn refused(&mut self, on: Connection) {
+        self.meetings.refused(on, self.clock.now());
         self.hear_news();
     }
 
@@ -156,7 +167,8 @@ impl<W: Wire> Core<W> {
     /// What is due; when to look again.
     pub fn look(&mut self) -> Option<Instant> {
         let now = self.clock.now();
-        let next = self.meetings.look(now);
+        let links = &self.links;
+        let next = self.meetings.look(now, |node| links[usize::from(node)].ways);
         self.hear_news();
         next.into_iter().chain(self.give_up_unwritten(now)).min()
     }

@@ -13,6 +13,7 @@
 //!
 //! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
 
+mod blocked;
 mod landed;
 mod net;
 mod world;

@@ -83,6 +83,8 @@ pub struct Messages {
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
+    /// The wire takes what it is given, and none of it comes, as behind a firewall.
+    pub swallows: bool,
     /// Memory that others may read: whose, and where.
     pub grants: HashMap<u64, (usize, u64, usize)>,
     pub last: u64,

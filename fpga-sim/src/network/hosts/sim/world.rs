@@ -105,6 +105,8 @@ pub struct World {
     /// Who took whom for lost, and when.
     pub lost: HashMap<(usize, usize), Duration>,
     pub left: HashSet<(usize, usize)>,
+    /// Nodes at which somebody found that nothing comes over the wire to another one.
+    pub unheard: Vec<(u16, u16)>,
     pub taken: u64,
     events: BinaryHeap<Reverse<(Duration, u64)>>,
     what: HashMap<u64, Event>,
@@ -148,6 +150,7 @@ impl World {
             cuts: Cuts::default(),
             lost: HashMap::new(),
             left: HashSet::new(),
+            unheard: Vec::new(),
             taken: 0,
             events: BinaryHeap::new(),
             what: HashMap::new(),

@@ -83,6 +83,8 @@ impl World {
                     self.put_on(tcp, 1 - end, Item::Fin);
                 }
             }
+            Out::Unanswered(_) => {}
+            Out::Unheard(node) => self.unheard.push((self.processes[who].node, node)),
         }
     }
 }

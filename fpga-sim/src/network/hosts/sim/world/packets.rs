@@ -64,6 +64,9 @@ impl World {
         self.begin_reads();
         self.end_writes();
         let gone = std::mem::take(&mut self.messages.borrow_mut().gone);
+        if self.messages.borrow().swallows {
+            return;
+        }
         for (from, to, goes) in gone {
             match &goes {
                 Goes::Message(bytes) => self.went_in_message(from, to, bytes),

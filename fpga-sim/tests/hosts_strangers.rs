@@ -1,0 +1,108 @@
+//! Processes that are of no network of hosts, and reach the places where one's nodes meet. Where no library carries packets the tests
+//! are skipped.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use common::hosts::{Hosts, SECRET};
+use common::members::drive;
+use common::*;
+use extoll_abi::{Address, Modifier, Request, Spec};
+use extoll_sim::hosts::{HostsFabric, HostsFile};
+
+fn join(hosts: &Hosts, node: u16) -> (Arc<HostsFabric>, Node) {
+    let fabric = HostsFabric::join(&HostsFile::read(hosts.path()).unwrap(), node).unwrap();
+    let card = Setup::over(fabric.clone()).node(node);
+    (fabric, card)
+}
+
+fn tell(port: &Port<'_>, to: Address, payload: u64) {
+    let request = Request::NotificationPut { class: 1, payload };
+    port.post(to, Spec::COMPLETER, Modifier::NONE, &request);
+}
+
+/// A packet goes from a card to a port of another one.
+fn reaches(cards: [&Node; 2], from: &Port<'_>, to: &mut Port<'_>, payload: u64) {
+    tell(from, to.address(), payload);
+    let mut came = None;
+    drive(std::slice::from_ref(cards[0]), "a packet", || {
+        cards[1].nic.progress();
+        came = came.or_else(|| to.try_next());
+        came.is_some()
+    });
+    assert_eq!(came.unwrap().word0, payload);
+}
+
+/// Passes connections on, and keeps what callers say.
+fn relay(to: String) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (place, said) = (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<u8>>>::default());
+    let kept = said.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let onward = TcpStream::connect(&to).unwrap();
+            let (back, kept) = ((onward.try_clone().unwrap(), stream.try_clone().unwrap()), kept.clone());
+            let pass = |mut from: TcpStream, mut to: TcpStream, kept: Option<Arc<Mutex<Vec<u8>>>>| {
+                thread::spawn(move || {
+                    let mut bytes = [0; 1024];
+                    while let Ok(len @ 1..) = from.read(&mut bytes) {
+                        kept.iter().for_each(|kept| kept.lock().unwrap().extend(&bytes[..len]));
+                        let _ = to.write_all(&bytes[..len]);
+                    }
+                    let _ = to.shutdown(Shutdown::Both);
+                })
+            };
+            pass(stream, onward, Some(kept));
+            pass(back.0, back.1, None);
+        }
+    });
+    (place, said)
+}
+
+/// What an earlier process of a node said, which left, does not take the place of the one that is there.
+#[test]
+fn what_was_recorded_harms_nobody() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (near, card) = join(&hosts, 0);
+    let (place, said) = relay(hosts.place(0));
+    let by_relay = Hosts::of(&format!("{place}\n{}\n", hosts.place(1)), SECRET);
+    let mut here = card.open(0, 1);
+    let (earlier, other) = join(&by_relay, 1);
+    reaches([&card, &other], &other.open(0, 1), &mut here, 1);
+    drop((earlier, other));
+    drive(std::slice::from_ref(&card), "that it left", || near.end_of(1, None).is_some());
+    let (_later, other) = join(&hosts, 1);
+    let there = other.open(0, 1);
+    reaches([&card, &other], &there, &mut here, 2);
+    let recorded = said.lock().unwrap().clone();
+    assert!(recorded.len() > 100, "{} bytes", recorded.len());
+    for _ in 0..3 {
+        let mut thief = TcpStream::connect(hosts.place(0)).unwrap();
+        let _ = thief.write_all(&recorded);
+        let _ = thief.shutdown(Shutdown::Write);
+        let _ = thief.read_to_end(&mut Vec::new()); // until it is closed
+        reaches([&card, &other], &there, &mut here, 3);
+        assert_eq!(near.end_of(1, None), None);
+    }
+}
+
+/// Who holds connections without a word, or says something very slowly, keeps nobody out.
+#[test]
+fn silence_keeps_nobody_out() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((near, first), (_far, second)) = (join(&hosts, 0), join(&hosts, 1));
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(hosts.place(1)).unwrap()).collect();
+    let mut slow: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(hosts.place(1)).unwrap()).collect();
+    let (here, mut there) = (first.open(0, 1), second.open(0, 1));
+    for number in 0..20 {
+        // Which of them are closed meanwhile is all the same.
+        slow.iter_mut().for_each(|stream| drop(stream.write(&[33])));
+        reaches([&first, &second], &here, &mut there, number);
+    }
+    assert_eq!(near.counts(), (0, 0, 0));
+    drop(silent);
+}
