@@ -140,5 +140,9 @@ pub enum WireError {
 ggas_errors::debug_as_display!(WireError);
 
 fn advice(why: &str) -> &'static str {
-    if why.contains("emory") { ". `ulimit -l` limits locked memory" } else { "" }
+    match why {
+        why if why.contains("emory") => ". `ulimit -l` limits locked memory",
+        why if why.contains("open files") => ". `ulimit -n` limits open files",
+        _ => "",
+    }
 }
