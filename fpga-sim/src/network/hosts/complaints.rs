@@ -48,12 +48,13 @@ impl Complaints {
         begun: bool,
     ) -> Option<String> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let late = now.saturating_duration_since(*state.unmet.entry(node).or_insert(now)) >= bound;
-        let s = bound.as_secs_f32();
+        let passed = now.saturating_duration_since(*state.unmet.entry(node).or_insert(now));
+        let (late, s) = (passed >= bound, bound.as_secs_f32());
         match error.kind() {
-            ErrorKind::ConnectionRefused if begun => Some(
-                "nobody listens there any more: has it ended, or does a firewall close the port?".to_owned(),
-            ),
+            ErrorKind::ConnectionRefused if begun => {
+                let why = "nobody listens there any more: has it ended, or does a firewall close the port?";
+                (passed >= bound / 5).then(|| why.to_owned())
+            }
             ErrorKind::ConnectionRefused if late => Some(format!(
                 "calls have been refused for {s} s: has its process been started, and does no firewall close the port?"
             )),
@@ -129,7 +130,10 @@ mod tests {
             complaints.unmet(3, &name, begin, patience, false).unwrap().contains("its name has no address")
         );
         let refused = ErrorKind::ConnectionRefused.into();
-        assert!(complaints.unmet(3, &refused, begin, patience, true).unwrap().contains("any more"));
+        complaints.met(3);
+        assert_eq!(complaints.unmet(3, &refused, begin, patience, true), None);
+        let soon = begin + patience / 4;
+        assert!(complaints.unmet(3, &refused, soon, patience, true).unwrap().contains("any more"));
     }
 
     #[test]

@@ -172,11 +172,17 @@ impl Meetings {
 
     /// Nobody was met. Packets of a job are for a process that is there, or was: it is lost where that goes on.
     pub(super) fn nobody(&mut self, node: u16, now: Instant) {
-        let since = self.nodes[usize::from(node)].vain.unwrap_or(now);
-        match self.job && now.saturating_duration_since(since) >= self.bounds.unreached {
+        match self.job && self.in_vain(node, now) >= self.bounds.unreached {
             true => self.never_met(node),
             false => self.settle(node, State::Nobody { until: now + self.bounds.nobody }),
         }
+    }
+
+    /// So long a node is called.
+    pub(super) fn in_vain(&self, node: u16, now: Instant) -> Duration {
+        self.nodes[usize::from(node)]
+            .vain
+            .map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// A process of a job is lost, whoever it is.
@@ -308,18 +314,23 @@ mod tests {
         assert_eq!(Hello::of(said.unwrap()).unwrap().answer, Answer::Lost);
     }
 
-    /// Where nobody listens nobody will; in a network somebody may yet.
+    /// Where nobody listens for a second nobody will; in a network somebody may yet.
     #[test]
     fn who_refuses_is_gone_from_a_job_and_not_yet_in_a_network() {
         let begin = Instant::now();
         for job in [true, false] {
             let mut meetings = meetings(job, begin);
-            assert_eq!(meetings.want(1, begin), Want::Wait);
-            let on = call(&mut meetings).unwrap();
-            meetings.refused(on, begin);
-            assert_eq!(is_lost(&mut meetings), job);
-            assert_eq!(meetings.want(1, begin), Want::ThrowAway);
-            assert_eq!(meetings.want(1, begin + SECOND), if job { Want::ThrowAway } else { Want::Wait });
+            for again in [Duration::ZERO, SECOND] {
+                let now = begin + again;
+                meetings.look(now, |_| Ways::default());
+                assert_eq!(meetings.want(1, now), Want::Wait);
+                let on = call(&mut meetings).unwrap();
+                meetings.refused(on, now);
+                assert_eq!(is_lost(&mut meetings), job && now > begin);
+                let wait = job && now == begin;
+                assert_eq!(meetings.want(1, now), if wait { Want::Wait } else { Want::ThrowAway });
+            }
+            assert_eq!(meetings.want(1, begin + 2 * SECOND), if job { Want::ThrowAway } else { Want::Wait });
         }
     }
 

@@ -202,7 +202,7 @@ impl Meetings {
     /// A call of ours was refused.
     pub fn refused(&mut self, on: Connection, now: Instant) {
         match self.calling(on).map(|(node, _)| node) {
-            Some(node) if self.job => {
+            Some(node) if self.job && self.in_vain(node, now) >= self.bounds.refused => {
                 self.connections.remove(&on);
                 self.never_met(node);
             }
