@@ -148,7 +148,7 @@ impl Shared {
         let pair = pair(method).ok_or_else(none)?;
         let [inside, between] = [0, 1].map(|level| of(pair.map(|pair| pair[level]), Table::default()));
         let config = HierarchyConfig { inside, between, gpu: Some(gpu) };
-        let all = Box::new(Hierarchy::new(ranks, processor, &config).doing("beginning to share GPUs")?);
+        let all = Box::new(Hierarchy::new(ranks, None, processor, &config).doing("beginning to share GPUs")?);
         let are_trees = pair.map_or([false; 2], |pair| pair.map(|one| one == Algorithm::Btb));
         Ok(Shared::Several { all, are_trees })
     }

@@ -26,7 +26,7 @@ pub enum RunBy {
     Processes,
 }
 
-/// Processes of one host that make collectives together: each copies, and some have their GPUs reduce.
+/// Processes that make collectives together: each copies, some have their GPUs reduce, and one of each host passes on between hosts.
 #[derive(Debug)]
 pub(crate) struct Processes {
     all: Mutex<Hierarchy>,
@@ -42,7 +42,7 @@ impl Processes {
         table: Table,
     ) -> Result<Option<Processes>, GroupError> {
         let is_wanted = window.info().mapped.is_err() || config.run_by == RunBy::Processes;
-        if !is_wanted || job.spans_hosts() {
+        if !is_wanted {
             return Ok(None);
         }
         let between = Config { timeout: config.timeout, ..Config::default() };
@@ -54,7 +54,7 @@ impl Processes {
 
     fn set_up(job: &Job, window: &Window, config: &HierarchyConfig) -> Result<Hierarchy, GroupError> {
         let member = window.member(window.local().start)?;
-        Ok(Hierarchy::new(job, member.processor(), config)?)
+        Ok(Hierarchy::new(job, Some(member.node()), member.processor(), config)?)
     }
 
     /// As new. Collective over the job.
@@ -105,7 +105,7 @@ impl Group {
     ///
     /// By kernels where they reach all parts of the window. Processes that share a GPU, whose kernels would wait for each other's
     /// turns, copy and reduce by [`ggas_shared_gpu`], by the way that was measured to be quickest for the size; those of several GPUs
-    /// then go GPU by GPU. [`Vectors::shape`] is of kernels only. Sums have the same bits in each run, but not the same by both.
+    /// then go GPU by GPU, and those of several hosts host by host. [`Vectors::shape`] is of kernels only. Sums have the same bits in each run, but not the same by both.
     ///
     /// # Errors
     /// As of [`collective`](Group::collective), before anything is done; as of [`check`](Group::check), and [`GroupError::Launch`], by kernels;

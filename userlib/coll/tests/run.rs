@@ -3,11 +3,13 @@
 
 #[path = "../../window/tests/common/mod.rs"]
 mod common;
+#[path = "../../window/tests/common/wire.rs"]
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{die, in_job, in_job_with_death, victim};
+use common::{die, in_job, in_job_over, in_job_over_with_death, in_job_with_death, victim};
 use ggas_coll::{Collective, Element, Group, GroupConfig, GroupError, Op, RunBy, TunedBy, Tuning, Vectors};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::Processor;
@@ -46,7 +48,17 @@ impl Process {
     }
 
     fn on(job: &Job, fabric: &Arc<ProcessFabric>, config: GroupConfig) -> Process {
-        let network = SimNetwork::join(fabric.clone()).expect("a node");
+        Process::of(job, SimNetwork::join(fabric.clone()).expect("a node"), config)
+    }
+
+    /// On whichever host, by processes.
+    fn over_hosts(job: &Job, timeout: Duration) -> Process {
+        let network = SimNetwork::builder().join_as(job.member().clone()).expect("a node");
+        let run_by = RunBy::Processes;
+        Process::of(job, network, GroupConfig { run_by, timeout, ..GroupConfig::default() })
+    }
+
+    fn of(job: &Job, network: SimNetwork, config: GroupConfig) -> Process {
         let node = Node::new(network.device(0).expect("one"));
         let config = GroupConfig { offset: USER, ..config };
         let bytes = config.end(job.size() as usize).expect("it fits");
@@ -199,6 +211,26 @@ fn one_process_by_itself() {
 }
 
 #[test]
+fn four_processes_over_hosts() {
+    if wire::is_there() {
+        in_job_over("four_processes_over_hosts", &[0, 1, 0, 0], |job| {
+            let process = Process::over_hosts(job, SOON);
+            all_collectives(job, &process);
+            refused(&process);
+            process.group.reset_across(job).expect("all do");
+            all_collectives(job, &process);
+        });
+    }
+}
+
+#[test]
+fn a_death_ends_a_collective_on_all_hosts() {
+    if wire::is_there() {
+        in_job_over_with_death("a_death_ends_a_collective_on_all_hosts", &[0, 1, 1], 2, death);
+    }
+}
+
+#[test]
 fn calls_that_differ_end_the_group_until_it_is_reset() {
     in_job("calls_that_differ_end_the_group_until_it_is_reset", (3, 1), |job| {
         let process = Process::new(job, RunBy::Processes, LONG);
@@ -218,21 +250,36 @@ fn calls_that_differ_end_the_group_until_it_is_reset() {
 
 #[test]
 fn a_death_ends_a_collective_of_processes() {
-    in_job_with_death("a_death_ends_a_collective_of_processes", 3, 1, |job| {
-        let process = Process::new(job, RunBy::Processes, LONG);
-        let vectors = Vectors { input: 0, output: OUT, count: 1000, element: Element::Float, shape: None };
-        let sum = Collective::Allreduce { op: Op::Sum };
-        process.run(sum, &vectors);
-        if Some(job.rank()) == victim() {
-            die();
-        }
-        let error = process.group.run(sum, &vectors).expect_err("one is dead");
-        let is_told = matches!(error, GroupError::PeerLost { rank: 1 } | GroupError::Shared(_));
-        assert!(is_told, "{error}");
-        // The death may be told a moment later than the failure that it is the cause of.
-        let error = process.group.reset_across(job).expect_err("one is dead");
-        assert!(matches!(error, GroupError::PeerLost { rank: 1 } | GroupError::Window(_)), "{error}");
-    });
+    in_job_with_death("a_death_ends_a_collective_of_processes", 3, 1, death);
+}
+
+/// One dies in front of a collective.
+fn death(job: &Job) {
+    let process = match job.spans_hosts() {
+        true => Process::over_hosts(job, LONG),
+        false => Process::new(job, RunBy::Processes, LONG),
+    };
+    let vectors = Vectors { input: 0, output: OUT, count: 1000, element: Element::Float, shape: None };
+    let sum = Collective::Allreduce { op: Op::Sum };
+    process.run(sum, &vectors);
+    job.barrier(SOON).expect("all have their sums");
+    if Some(job.rank()) == victim() {
+        die();
+    }
+    let is_victim = |rank| Some(rank) == victim();
+    let error = process.group.run(sum, &vectors).expect_err("one is dead");
+    let is_told = match &error {
+        GroupError::PeerLost { rank } => is_victim(*rank),
+        error => matches!(error, GroupError::Shared(_)),
+    };
+    assert!(is_told, "{error}");
+    // The death may be told a moment later than the failure that it is the cause of.
+    let error = process.group.reset_across(job).expect_err("one is dead");
+    let is_told = match &error {
+        GroupError::PeerLost { rank } => is_victim(*rank),
+        error => matches!(error, GroupError::Window(_)),
+    };
+    assert!(is_told, "{error}");
 }
 
 #[test]

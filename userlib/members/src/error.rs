@@ -303,6 +303,14 @@ pub enum JobError {
         /// The most.
         most: usize,
     },
+    /// More bytes than a letter carries.
+    #[error("{len} bytes are too many for one letter: at most {most}, send them in parts")]
+    LongLetter {
+        /// Bytes given.
+        len: usize,
+        /// The most.
+        most: usize,
+    },
     /// More descriptors than a message carries.
     #[error("{count} file descriptors are too many for one message: at most {most}, send them in parts")]
     TooManyDescriptors {

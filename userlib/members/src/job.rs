@@ -8,7 +8,7 @@ use ggas_clock::Clock;
 
 use crate::channel::WireError;
 use crate::far::pmix;
-use crate::mailbox::{LETTER_FDS_MAX, Letter};
+use crate::mailbox::{Contents, LETTER_BYTES_MAX, LETTER_FDS_MAX, Letter};
 use crate::member::Member;
 use crate::members::{GoneGuard, Members};
 use crate::place::{self, Place, Rank};
@@ -17,7 +17,7 @@ use crate::table::{MemberId, PeerState};
 use crate::watched::{Callback, LossGuard, Watched};
 use crate::{JobError, MemberInfo, limits, seat};
 
-/// Kind of the messages that bring file descriptors.
+/// Kind of the messages that bring letters: a tag, and bytes behind it.
 const LETTER: u16 = 0x100;
 /// Least time for what follows once all have joined.
 const SLACK: Duration = Duration::from_secs(2);
@@ -102,9 +102,12 @@ impl Job {
         let watched = Arc::new(Watched::new());
         let (told, keep) = (watched.clone(), watched.clone());
         let gone = member.on_gone(Arc::new(move |id, how| told.went(id, how)));
-        let keeps = move |from: MemberId, body: Vec<u8>, fds| match <[u8; 8]>::try_from(&body[..]) {
-            Ok(tag) => keep.mailbox.put(Letter { from: from.slot, tag: u64::from_le_bytes(tag) }, fds),
-            Err(_) => tracing::warn!("a letter of {from:?} without a tag dropped"),
+        let keeps = move |from: MemberId, body: Vec<u8>, fds| match body.split_first_chunk() {
+            Some((tag, bytes)) => {
+                let letter = Letter { from: from.slot, tag: u64::from_le_bytes(*tag) };
+                keep.mailbox.put(letter, Contents { bytes: bytes.to_vec(), fds });
+            }
+            None => tracing::warn!("a letter of {from:?} without a tag dropped"),
         };
         member.handle(LETTER, Arc::new(keeps));
         let full = watched.clone();
@@ -225,31 +228,64 @@ impl Job {
         fds: &[BorrowedFd<'_>],
         timeout: Duration,
     ) -> Result<(), JobError> {
-        self.member.check_member()?;
-        self.check_rank(to_rank)?;
         if fds.len() > LETTER_FDS_MAX {
             return Err(JobError::TooManyDescriptors { count: fds.len(), most: LETTER_FDS_MAX });
         }
+        self.check_rank(to_rank)?;
         self.member.check_near(to_rank)?;
+        self.send_letter(to_rank, tag, &[], fds, timeout)
+    }
+
+    /// Sends bytes to a rank, on whichever host, which receives them with [`recv_bytes`](Job::recv_bytes) and the same `tag`: for some
+    /// ranks that set something up, as [`exchange`](Job::exchange) is for all. At most
+    /// [`LETTER_BYTES_MAX`](crate::LETTER_BYTES_MAX). They and descriptors from one sender with one tag keep their order.
+    ///
+    /// # Errors
+    /// [`JobError::PeerLost`], [`JobError::Timeout`], [`JobError::NoSuchRank`], [`JobError::LongLetter`].
+    pub fn send_bytes(
+        &self,
+        to_rank: u32,
+        tag: u64,
+        bytes: &[u8],
+        timeout: Duration,
+    ) -> Result<(), JobError> {
+        if bytes.len() > LETTER_BYTES_MAX {
+            return Err(JobError::LongLetter { len: bytes.len(), most: LETTER_BYTES_MAX });
+        }
+        self.check_rank(to_rank)?;
+        self.send_letter(to_rank, tag, bytes, &[], timeout)
+    }
+
+    fn send_letter(
+        &self,
+        to_rank: u32,
+        tag: u64,
+        bytes: &[u8],
+        fds: &[BorrowedFd<'_>],
+        timeout: Duration,
+    ) -> Result<(), JobError> {
+        self.member.check_member()?;
         if to_rank == self.rank {
             let own = fds.iter().map(BorrowedFd::try_clone_to_owned).collect::<Result<Vec<OwnedFd>, _>>();
-            let own = own.map_err(JobError::system("copy a file descriptor"))?;
-            self.watched.mailbox.put(Letter { from: self.rank, tag }, own);
+            let fds = own.map_err(JobError::system("copy a file descriptor"))?;
+            let contents = Contents { bytes: bytes.to_vec(), fds };
+            self.watched.mailbox.put(Letter { from: self.rank, tag }, contents);
             return Ok(());
         }
+        let body = [&tag.to_le_bytes()[..], bytes].concat();
         let deadline = Clock::REAL.deadline(timeout);
         loop {
             let peer = self.member.at(to_rank).filter(|peer| peer.state == PeerState::Joined);
             let peer = peer.ok_or(JobError::PeerLost { rank: to_rank })?;
             let look = deadline.min(Clock::REAL.now() + LOOK);
-            match self.member.send(peer.id, LETTER, &tag.to_le_bytes(), fds, look) {
+            match self.member.send(peer.id, LETTER, &body, fds, look) {
                 Ok(true) => return Ok(()),
                 Ok(false) if Clock::REAL.now() < deadline => {}
                 Ok(false) => return Err(JobError::Timeout { waiting_for: vec![to_rank], waited: timeout }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotConnected => {
                     return Err(JobError::PeerLost { rank: to_rank });
                 }
-                Err(source) => return Err(JobError::System { what: "send file descriptors", source }),
+                Err(source) => return Err(JobError::System { what: "send a letter", source }),
             }
         }
     }
@@ -257,18 +293,32 @@ impl Job {
     /// Receives the file descriptors that a rank sent under `tag`, the oldest first. All are closed on exec.
     ///
     /// # Errors
-    /// [`JobError::PeerLost`] if the rank is gone and sent none; [`JobError::Timeout`]; [`JobError::NoSuchRank`].
+    /// [`JobError::PeerLost`] if the rank is gone and sent none; [`JobError::Timeout`]; [`JobError::NoSuchRank`];
+    /// [`JobError::OtherHost`].
     pub fn recv_fds(&self, from_rank: u32, tag: u64, timeout: Duration) -> Result<Vec<OwnedFd>, JobError> {
-        self.member.check_member()?;
         self.check_rank(from_rank)?;
         self.member.check_near(from_rank)?;
+        Ok(self.recv_letter(from_rank, tag, timeout)?.fds)
+    }
+
+    /// Receives the bytes that a rank sent under `tag`, the oldest first.
+    ///
+    /// # Errors
+    /// As [`recv_fds`](Job::recv_fds), but for the last.
+    pub fn recv_bytes(&self, from_rank: u32, tag: u64, timeout: Duration) -> Result<Vec<u8>, JobError> {
+        self.check_rank(from_rank)?;
+        Ok(self.recv_letter(from_rank, tag, timeout)?.bytes)
+    }
+
+    fn recv_letter(&self, from_rank: u32, tag: u64, timeout: Duration) -> Result<Contents, JobError> {
+        self.member.check_member()?;
         let mailbox = &self.watched.mailbox;
         let was_full = !mailbox.has_room();
-        let fds = mailbox.take(from_rank, tag, timeout, || self.is_silent(from_rank));
+        let contents = mailbox.take(from_rank, tag, timeout, || self.is_silent(from_rank));
         if was_full {
             self.member.kick();
         }
-        fds.ok_or_else(|| {
+        contents.ok_or_else(|| {
             if self.is_silent(from_rank) {
                 JobError::PeerLost { rank: from_rank }
             } else {
@@ -277,9 +327,9 @@ impl Job {
         })
     }
 
-    /// Drops the file descriptors that a rank sent under `tag`, and those that it sends later: nobody receives them, as what they were for
-    /// has failed. Where too many are kept nothing more is received. A tag that was forgotten is not used again.
-    pub fn forget_fds(&self, from_rank: u32, tag: u64) {
+    /// Drops the file descriptors and bytes that a rank sent under `tag`, and those that it sends later: nobody receives them, as what they
+    /// were for has failed. Where too many are kept nothing more is received. A tag that was forgotten is not used again.
+    pub fn forget_letters(&self, from_rank: u32, tag: u64) {
         // A lock that nobody opens in a fork.
         if !self.watched.is_here() {
             return;

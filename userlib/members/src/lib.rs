@@ -49,7 +49,7 @@ mod words;
 pub use error::JobError;
 pub use far::HostsOfJob;
 pub use job::Job;
-pub use mailbox::LETTER_FDS_MAX;
+pub use mailbox::{LETTER_BYTES_MAX, LETTER_FDS_MAX};
 pub use member::Member;
 pub use members::{GoneGuard, Members};
 pub use network::{

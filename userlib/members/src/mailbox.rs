@@ -1,5 +1,5 @@
-//! File descriptors passed from rank to rank, as windows in GPU memory need. A *letter* is a message with file
-//! descriptors; it is kept here until `recv_fds` takes it.
+//! File descriptors and bytes passed from rank to rank, as set-ups of some ranks need. A *letter* is a message with some; it is kept
+//! here until `recv_fds` or `recv_bytes` takes it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
@@ -8,18 +8,27 @@ use std::time::Duration;
 
 use ggas_clock::Clock;
 
-use crate::channel::MAX_FDS;
+use crate::channel::{MAX_FDS, MAX_MESSAGE};
 
 /// Most file descriptors of one letter.
 pub const LETTER_FDS_MAX: usize = MAX_FDS;
+/// Most bytes of one letter: a message has the tag, and what the post adds, too.
+pub const LETTER_BYTES_MAX: usize = MAX_MESSAGE - 192;
 /// Letters kept for who has not asked for them; while there are more, connections are not read, and senders wait.
 const KEPT_MAX: usize = 1024;
 
-/// What a letter says; the descriptors come with it.
+/// Whose a letter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Letter {
     pub(crate) from: u32,
     pub(crate) tag: u64,
+}
+
+/// What is in it.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) fds: Vec<OwnedFd>,
 }
 
 /// Letters that came and were not asked for yet.
@@ -32,7 +41,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Letters {
     /// The oldest first.
-    kept: VecDeque<(Letter, Vec<OwnedFd>)>,
+    kept: VecDeque<(Letter, Contents)>,
     /// What nobody will ask for.
     unwanted: BTreeSet<Letter>,
 }
@@ -47,12 +56,12 @@ impl Mailbox {
     }
 
     /// Keeps a letter for whoever asks for it, if anybody may.
-    pub(crate) fn put(&self, letter: Letter, fds: Vec<OwnedFd>) {
+    pub(crate) fn put(&self, letter: Letter, contents: Contents) {
         let mut letters = self.letters();
         if letters.unwanted.contains(&letter) {
             return;
         }
-        letters.kept.push_back((letter, fds));
+        letters.kept.push_back((letter, contents));
         self.news.notify_all();
     }
 
@@ -83,7 +92,7 @@ impl Mailbox {
         tag: u64,
         timeout: Duration,
         gone: impl Fn() -> bool,
-    ) -> Option<Vec<OwnedFd>> {
+    ) -> Option<Contents> {
         let deadline = Clock::REAL.deadline(timeout);
         let mut letters = self.letters();
         loop {
@@ -91,7 +100,7 @@ impl Mailbox {
             let gone = gone() && letters.kept.len() < KEPT_MAX;
             let place = letters.kept.iter().position(|(letter, _)| *letter == Letter { from, tag });
             if let Some(at) = place {
-                return letters.kept.remove(at).map(|(_, fds)| fds);
+                return letters.kept.remove(at).map(|(_, contents)| contents);
             }
             let left = deadline.saturating_duration_since(Clock::REAL.now());
             if gone || left.is_zero() {
@@ -106,8 +115,8 @@ impl Mailbox {
 mod tests {
     use super::*;
 
-    fn file() -> Vec<OwnedFd> {
-        vec![std::fs::File::open("/dev/null").unwrap().into()]
+    fn file() -> Contents {
+        Contents { fds: vec![std::fs::File::open("/dev/null").unwrap().into()], ..Contents::default() }
     }
 
     #[test]

@@ -162,6 +162,30 @@ fn messages_go_between_hosts() {
     assert!(ranks[1].ask("post=1,1").starts_with("0: Err"));
 }
 
+/// Letters go to ranks of any host, and to the own one; those that came from a rank that is gone are there.
+#[test]
+fn bytes_go_between_some_ranks() {
+    let hosts = Hosts::new("bytes", 2);
+    let mut ranks = hosts.ranks(&[0, 0, 1]);
+    for (from, to) in [(1, 2), (2, 1), (0, 1), (2, 0), (1, 1)] {
+        for len in [0, 1, 8000] {
+            assert_eq!(ranks[from].ask(&format!("write={to},{len}")), "sent");
+            assert_eq!(ranks[to].ask(&format!("read={from}")), format!("{len} bytes"), "from {from} to {to}");
+        }
+    }
+    let refused = ranks[1].ask("write=2,8001");
+    assert!(refused.contains("8001 bytes are too many for one letter"), "{refused}");
+    assert!(ranks[1].ask("write=3,1").contains("rank 3"));
+    assert_eq!(ranks[2].ask("write=1,7"), "sent");
+    ranks.remove(2).kill();
+    assert_eq!(ranks[1].ask("losses=1"), "lost [2], [2]");
+    assert_eq!(ranks[1].ask("read=2"), "7 bytes");
+    for command in ["read=2", "write=2,1"] {
+        let said = ranks[1].ask(command);
+        assert!(said.contains("rank 2 is gone"), "{command}: {said}");
+    }
+}
+
 /// A time-out names who is missing, and the same barrier goes on.
 #[test]
 fn a_barrier_goes_on_after_a_time_out() {

@@ -1,15 +1,15 @@
 //! Ranks of a job that share a GPU, or lead those that do: all of those who set something up together do so at once, and fail together.
 
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
-use ggas_members::memory::create;
-use ggas_members::{EXCHANGE_MAX, Job, JobError};
+use ggas_members::{EXCHANGE_MAX, Job, JobError, LETTER_BYTES_MAX, LossGuard};
 
 use crate::SharedGpuError;
+use crate::process::NOBODY;
 
 /// Longest reason that is passed on.
 const REASON_MAX: usize = 500;
@@ -56,7 +56,7 @@ impl<'a> World<'a> {
     pub(crate) fn exchange(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, SharedGpuError> {
         let Some(tag) = self.tag else { return Ok(self.job.exchange(mine, self.left())?) };
         self.by_letters(mine, tag).map_err(|error| {
-            self.ranks.iter().for_each(|rank| self.job.forget_fds(*rank, tag));
+            self.ranks.iter().for_each(|rank| self.job.forget_letters(*rank, tag));
             match error {
                 SharedGpuError::Job(error) => error.into(),
                 error => {
@@ -70,17 +70,17 @@ impl<'a> World<'a> {
     fn by_letters(&self, mine: &[u8], tag: u64) -> Result<Vec<Vec<u8>>, SharedGpuError> {
         let (first, others) = self.ranks.split_first().unwrap_or((&0, &[]));
         if self.job.rank() != *first {
-            self.job.send_fds(*first, tag, &[letter(mine)?.as_fd()], self.left())?;
+            self.write(*first, tag, mine)?;
             let all = split(&self.read(*first, tag)?);
             let what = "it has not heard of all ranks".to_owned();
             let is_whole = all.len() == self.ranks.len();
             return is_whole.then_some(all).ok_or(SharedGpuError::Peer { rank: *first as usize, what });
         }
         let all = self.collect(mine, others, tag);
-        if let (Err(_), Ok(nothing)) = (&all, letter(&[])) {
+        if all.is_err() {
             // They are not to wait for what does not come.
             for rank in others {
-                let _ = self.job.send_fds(*rank, tag, &[nothing.as_fd()], self.left());
+                let _ = self.write(*rank, tag, &[]);
             }
         }
         all
@@ -92,34 +92,53 @@ impl<'a> World<'a> {
         for rank in others {
             all.push(self.read(*rank, tag)?);
         }
-        let joined = letter(&join(&all))?;
-        others.iter().try_for_each(|rank| self.job.send_fds(*rank, tag, &[joined.as_fd()], self.left()))?;
+        let joined = join(&all);
+        others.iter().try_for_each(|rank| self.write(*rank, tag, &joined))?;
         Ok(all)
+    }
+
+    /// As many letters as it takes; each says whether it is the last.
+    fn write(&self, to: u32, tag: u64, words: &[u8]) -> Result<(), SharedGpuError> {
+        let mut pieces = words.chunks(LETTER_BYTES_MAX - 1).peekable();
+        loop {
+            let piece = pieces.next().unwrap_or_default();
+            let is_last = pieces.peek().is_none();
+            self.job.send_bytes(to, tag, &[&[u8::from(is_last)], piece].concat(), self.left())?;
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 
     /// What a rank wrote.
     fn read(&self, from: u32, tag: u64) -> Result<Vec<u8>, SharedGpuError> {
+        let most = (EXCHANGE_MAX + 8) * self.job.size() as usize;
         let other =
             || SharedGpuError::Peer { rank: from as usize, what: "it runs another version".to_owned() };
-        let letter = self.job.recv_fds(from, tag, self.left())?.pop().ok_or_else(other)?;
-        let most = EXCHANGE_MAX as u64 * u64::from(self.job.size());
-        let letter = File::from(letter);
-        let mut said = vec![0; letter.metadata()?.len().min(most) as usize];
-        // Several may read the same letter, and share its offset.
-        letter.read_exact_at(&mut said, 0)?;
-        Ok(said)
+        let mut words = Vec::new();
+        loop {
+            let letter = self.job.recv_bytes(from, tag, self.left())?;
+            let (is_last, piece) = letter.split_first().ok_or_else(other)?;
+            words.extend_from_slice(piece);
+            match is_last {
+                1 => return Ok(words),
+                _ if words.len() > most => return Err(other()),
+                _ => {}
+            }
+        }
     }
 
-    fn spans_hosts(&self) -> bool {
-        self.ranks.iter().any(|rank| self.job.is_far(*rank))
+    /// The first of them that dies from now on, or has died: [`NOBODY`] before.
+    pub(crate) fn watch(&self) -> (Arc<AtomicU32>, LossGuard) {
+        let dead = Arc::new(AtomicU32::new(NOBODY));
+        let (told, ranks) = (dead.clone(), self.ranks.clone());
+        let losses = self.job.on_loss(Box::new(move |rank| {
+            if ranks.contains(&rank) {
+                let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
+            }
+        }));
+        (dead, losses)
     }
-}
-
-/// Words in memory that is passed on.
-fn letter(words: &[u8]) -> Result<OwnedFd, SharedGpuError> {
-    let letter = create(c"ggas-letter", words.len() as u64)?;
-    File::from(letter.try_clone()?).write_all_at(words, 0)?;
-    Ok(letter)
 }
 
 /// Each with its length before it.
@@ -163,10 +182,6 @@ impl<'a> Circle<'a> {
         Circle { world, members, rank }
     }
 
-    pub(crate) fn job(&self) -> &'a Job {
-        self.world.job
-    }
-
     /// Those that set up together.
     pub(crate) fn world(&self) -> &World<'a> {
         &self.world
@@ -185,8 +200,9 @@ impl<'a> Circle<'a> {
         self.rank
     }
 
+    /// Whether a member is on another host than this rank.
     pub(crate) fn spans_hosts(&self) -> bool {
-        self.world.spans_hosts()
+        self.members.iter().any(|rank| self.world.job.is_far(*rank))
     }
 
     /// What each member says, of which all ranks of the world say something.
@@ -209,7 +225,7 @@ impl<'a> Circle<'a> {
 
     /// A set-up failed behind which member 0 may have sent those.
     pub(crate) fn forget(&self, tag: u64) {
-        self.world.job.forget_fds(self.members[0], tag);
+        self.world.job.forget_letters(self.members[0], tag);
     }
 
     /// Succeeds if all ranks of the world did. Fails with [`SharedGpuError::Job`] where they could not be asked only: else all know that

@@ -7,6 +7,7 @@ use ggas_gpu::GpuError;
 use ggas_kernels::{ImageError, LaunchError, MemoryError};
 use ggas_members::JobError;
 use ggas_members::memory::SegmentError;
+use ggas_rma::{PortError, PostError, RegionError};
 
 use crate::station::Waiting;
 
@@ -15,8 +16,10 @@ use crate::station::Waiting;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedGpuError {
-    /// Ranks of several hosts share no GPU.
-    #[error("the ranks are on several hosts, which share no GPU: make one SharedGpu in a job of each host")]
+    /// Ranks of several hosts share no GPU, and have no network.
+    #[error(
+        "the ranks are on several hosts, which share no GPU: make a Hierarchy, with the node of the network that each process has"
+    )]
     OtherHost,
     /// More ranks than words of the directory are made for.
     #[error("{ranks} ranks are too many for one GPU; use at most {most}")]
@@ -136,6 +139,15 @@ pub enum SharedGpuError {
     /// Bits of numbers that have none to speak of.
     #[error("bitwise operations are of whole numbers only")]
     Bits,
+    /// The network between hosts.
+    #[error("between hosts: {0}")]
+    Network(#[source] Box<PortError>),
+    /// What was posted to it.
+    #[error("between hosts: {0}")]
+    Post(#[source] Box<PostError>),
+    /// Memory for it.
+    #[error("memory that other hosts put to: {0}")]
+    Region(#[source] Box<RegionError>),
     /// The job.
     #[error(transparent)]
     Job(#[from] JobError),
@@ -160,6 +172,24 @@ pub enum SharedGpuError {
 }
 
 ggas_errors::debug_as_display!(SharedGpuError);
+
+impl From<PortError> for SharedGpuError {
+    fn from(error: PortError) -> SharedGpuError {
+        SharedGpuError::Network(Box::new(error))
+    }
+}
+
+impl From<RegionError> for SharedGpuError {
+    fn from(error: RegionError) -> SharedGpuError {
+        SharedGpuError::Region(Box::new(error))
+    }
+}
+
+impl From<PostError> for SharedGpuError {
+    fn from(error: PostError) -> SharedGpuError {
+        SharedGpuError::Post(Box::new(error))
+    }
+}
 
 impl SharedGpuError {
     /// Whether the ranks cannot be used together any more: others may wait.

@@ -1,13 +1,20 @@
-//! Ranks on several GPUs of a host: collectives inside each GPU, and between the GPUs (chapter 4).
+//! Ranks on several GPUs of one or more hosts: collectives inside each GPU, between the GPUs of a host, and between hosts (chapter 4).
 
 use std::fmt;
 use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
+use ggas_rma::Node;
 
 use crate::circle::{Circle, World};
-use crate::{Config, Element, Op, SharedGpu, SharedGpuError, Vector};
+use crate::gathered::Gathered;
+use crate::leaders::{Leaders, call};
+use crate::mover::Mover;
+use crate::one_host::OneHost;
+use crate::over_hosts::OverHosts;
+use crate::places::{Place, by_gpu, places};
+use crate::{Collective, Config, Element, Op, SharedGpuError, Vector};
 
 /// How ranks on several GPUs are set up; alike on all of them, but for `gpu` and time-outs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,44 +22,50 @@ pub struct HierarchyConfig {
     /// Of the ranks on one GPU.
     pub inside: Config,
     /// Of their leaders. The text's best of four is GSB inside and BTB between (4.3); both choose by size unless an algorithm is forced.
+    /// Between hosts its time-out counts.
     pub between: Config,
-    /// On the CPU executor, the number of the GPU that this rank is taken to be on; `None`: all are on one.
+    /// On the CPU executor, the number of the GPU that this rank is taken to be on; `None`: all of a host are on one.
     pub gpu: Option<u32>,
 }
 
-/// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there.
+/// This process as one of several on one or more GPUs of one or more hosts. The lowest rank on a GPU leads the ranks there, and the lowest on
+/// a host the host.
 ///
 /// All ranks make the same calls in the same order. Vectors are reduced GPU by GPU: first those of its ranks, then the
-/// leaders'. Each run gives the same bits. Ranks that are all on one GPU make the calls of [`SharedGpu`].
+/// leaders', then those of hosts, in their order, by the hosts' leaders. Each run gives the same bits. Ranks that are all on one GPU make
+/// the calls of [`SharedGpu`](crate::SharedGpu).
 pub struct Hierarchy {
-    inside: SharedGpu,
-    /// Of a leader.
-    between: Option<SharedGpu>,
-    /// All ranks beside each other, where there are several GPUs: for what has no steps inside and between them.
-    flat: Option<SharedGpu>,
+    pub(crate) one: OneHost,
+    /// Of a leader, where there are several hosts.
+    pub(crate) over: Option<OverHosts>,
     /// Ranks of the job.
-    ranks: Vec<u32>,
-    /// The same by GPU.
-    gpus: Vec<Vec<u32>>,
-    /// This rank's GPU.
-    own: usize,
-    rank: u32,
-    processor: Processor,
-    /// For sums of a rank that wants no result.
-    scratch: Option<KernelMem>,
+    pub(crate) ranks: Vec<u32>,
+    /// The same by host.
+    pub(crate) hosts: Vec<Vec<u32>>,
+    /// This rank's host.
+    pub(crate) own: usize,
+    pub(crate) rank: u32,
+    pub(crate) processor: Processor,
+    pub(crate) mover: Mover,
+    /// For what goes over hosts.
+    pub(crate) scratch: Option<KernelMem>,
 }
 
 impl Hierarchy {
-    /// Sets up what the ranks of a job share. Collective: all call it.
+    /// Sets up what the ranks of a job share. Collective: all call it. `node`: this process's, by whose ports the leaders of hosts reach each
+    /// other; a job of one host needs none.
     ///
     /// # Errors
-    /// As [`SharedGpu::new`], but that GPUs may differ; [`SharedGpuError::Gpu`] where one does not reach another's memory.
+    /// As [`SharedGpu::new`](crate::SharedGpu::new), but that GPUs may differ; [`SharedGpuError::OtherHost`] where there are several hosts and a
+    /// leader has no node; [`SharedGpuError::Gpu`] where one does not reach another's memory; [`SharedGpuError::Network`],
+    /// [`SharedGpuError::Region`] where a leader gets no port, or no memory for it.
     pub fn new(
         job: &Job,
+        node: Option<&Node>,
         processor: &Processor,
         config: &HierarchyConfig,
     ) -> Result<Hierarchy, SharedGpuError> {
-        Hierarchy::of(&|timeout| World::all(job, timeout), processor, config)
+        Hierarchy::of(&|timeout| World::all(job, timeout), node, processor, config)
     }
 
     /// The same of some ranks of a job, ascending, this one among them; roots are ranks of the job. Collective over these, who all say the
@@ -64,68 +77,81 @@ impl Hierarchy {
         job: &Job,
         ranks: &[u32],
         tag: u64,
+        node: Option<&Node>,
         processor: &Processor,
         config: &HierarchyConfig,
     ) -> Result<Hierarchy, SharedGpuError> {
-        Hierarchy::of(&|timeout| World::some(job, ranks, tag, timeout), processor, config)
+        Hierarchy::of(&|timeout| World::some(job, ranks, tag, timeout), node, processor, config)
     }
 
     fn of<'a>(
         world: &dyn Fn(Duration) -> World<'a>,
+        node: Option<&Node>,
         processor: &Processor,
         config: &HierarchyConfig,
     ) -> Result<Hierarchy, SharedGpuError> {
-        let name = match processor {
+        let all = world(config.inside.timeout);
+        let (ranks, rank) = (all.ranks().to_vec(), all.job().rank());
+        let gpu = match processor {
             Processor::Gpu(gpu) => gpu.device().info().uuid.clone(),
             _ => format!("executor {}", config.gpu.unwrap_or_default()),
         };
-        let all = world(config.inside.timeout);
-        let mut names: Vec<Vec<u8>> = Vec::new();
-        let mut gpus: Vec<Vec<u32>> = Vec::new();
-        for (rank, name) in all.ranks().iter().zip(all.exchange(name.as_bytes())?) {
-            match names.iter().position(|known| *known == name) {
-                Some(gpu) => gpus[gpu].push(*rank),
-                None => {
-                    names.push(name);
-                    gpus.push(vec![*rank]);
-                }
-            }
+        let leader = ranks.iter().find(|other| !all.job().is_far(**other)).unwrap_or(&rank);
+        let said = Place { leader: *leader, has_node: node.is_some(), gpu };
+        let places = places(&ranks, &all.exchange(&said.words())?)?;
+        let of_host =
+            |leader: u32| ranks.iter().zip(&places).filter(move |(_, place)| place.leader == leader);
+        let mut hosts: Vec<Vec<u32>> = Vec::new();
+        for (_, leads) in ranks.iter().zip(&places).filter(|(rank, place)| **rank == place.leader) {
+            hosts.push(of_host(leads.leader).map(|(rank, _)| *rank).collect());
         }
-        let rank = all.job().rank();
-        let own = gpus.iter().position(|ranks| ranks.contains(&rank)).unwrap_or_default();
-        let inside = Circle::of(world(config.inside.timeout), gpus[own].clone());
-        let inside = SharedGpu::of(&inside, processor, &config.inside, true)?;
-        let leaders = Circle::of(world(config.between.timeout), gpus.iter().map(|ranks| ranks[0]).collect());
-        let between = SharedGpu::of(&leaders, processor, &config.between, false)?;
-        let inside = inside.ok_or(SharedGpuError::Broken)?;
-        let flat = Circle::all(world(config.between.timeout));
-        let is_flat = gpus.len() > 1;
-        let flat = is_flat.then(|| SharedGpu::of(&flat, processor, &config.between, false)).transpose()?;
-        let (flat, processor) = (flat.flatten(), processor.clone());
-        let ranks = all.ranks().to_vec();
-        Ok(Hierarchy { inside, between, flat, ranks, gpus, own, rank, processor, scratch: None })
+        let needs_node =
+            ranks.iter().zip(&places).any(|(rank, place)| *rank == place.leader && !place.has_node);
+        if hosts.len() > 1 && needs_node {
+            return Err(SharedGpuError::OtherHost);
+        }
+        let own = hosts.iter().position(|ranks| ranks.contains(&rank)).ok_or(SharedGpuError::Broken)?;
+        let several = |host: &Vec<u32>| by_gpu(of_host(host[0])).len() > 1;
+        let has_several = hosts.iter().any(several);
+        let one = OneHost::new(world, by_gpu(of_host(hosts[own][0])), has_several, processor, config)?;
+        let leaders = Circle::of(world(config.between.timeout), hosts.iter().map(|ranks| ranks[0]).collect());
+        let leaders = (hosts.len() > 1)
+            .then(|| Leaders::new(&leaders, node, processor, config.between.timeout, one.ladder()))
+            .transpose()?;
+        // Of one host there is nothing to copy beside its own calls.
+        let make = || Ok((Mover::new(processor)?, Mover::new(processor)?));
+        let movers = (hosts.len() > 1).then(|| Circle::all(world(config.between.timeout)).agree(make()));
+        let (mover, of_leader) = movers.transpose()?.unwrap_or((Mover::Cpu, Mover::Cpu));
+        let over = leaders.flatten().map(|leaders| OverHosts::new(leaders, of_leader));
+        let processor = processor.clone();
+        Ok(Hierarchy { one, over, ranks, hosts, own, rank, processor, mover, scratch: None })
     }
 
     /// Bounds each wait of the next calls for another rank; ranks may differ.
     pub fn set_timeout(&mut self, timeout: Duration) {
-        self.inside.set_timeout(timeout);
-        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.set_timeout(timeout));
+        self.one.set_timeout(timeout);
+        self.over.iter_mut().for_each(|over| over.leaders().set_timeout(timeout));
     }
 
     /// Whether a call failed in a way that ends the use of this.
     pub fn is_broken(&self) -> bool {
-        self.inside.is_broken() || self.between.iter().chain(&self.flat).any(SharedGpu::is_broken)
+        self.one.is_broken() || self.over.as_ref().is_some_and(OverHosts::is_broken)
     }
 
-    /// Ranks of the job by GPU: in the order of their leaders, who are their first.
+    /// Ranks of the job that are on this rank's host, by GPU: in the order of their leaders, who are their first.
     pub fn gpus(&self) -> &[Vec<u32>] {
-        &self.gpus
+        self.one.gpus()
+    }
+
+    /// Ranks of the job by host: in the order of their leaders, who are their first.
+    pub fn hosts(&self) -> &[Vec<u32>] {
+        &self.hosts
     }
 
     /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
     ///
     /// # Errors
-    /// As [`SharedGpu::allreduce`], with ranks of the job.
+    /// As [`SharedGpu::allreduce`](crate::SharedGpu::allreduce), with ranks of the job; over hosts [`SharedGpuError::Post`].
     pub fn allreduce(
         &mut self,
         input: Vector<'_>,
@@ -134,19 +160,22 @@ impl Hierarchy {
         element: Element,
         op: Op,
     ) -> Result<(), SharedGpuError> {
-        output.check(count, element)?;
-        if self.gpus.len() == 1 {
-            return self.inside(|inside| inside.allreduce(input, output, count, element, op));
+        let at = output.check(count, element)?;
+        if self.hosts.len() == 1 {
+            return self.one.allreduce(input, output, count, element, op);
         }
-        self.inside(|inside| inside.reduce(0, input, output, count, element, op))?;
-        self.between(|between| between.allreduce(output, output, count, element, op))?;
-        self.inside(|inside| inside.broadcast(0, output, count, element))
+        let (leader, bytes) = (self.leader(), count * element.size());
+        let call = call(Collective::Allreduce, 0, bytes, element, Some(op));
+        self.on_host(|one| one.reduce(leader, input, output, count, element, op))?;
+        self.between(|over| over.reduce(call, None, (at, bytes), element, op))?;
+        self.on_host(|one| one.broadcast(leader, output, count, element))
     }
 
     /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
     ///
     /// # Errors
-    /// As [`SharedGpu::reduce`]; [`SharedGpuError::Memory`] where a leader has none for its GPU's sum.
+    /// As [`SharedGpu::reduce`](crate::SharedGpu::reduce); [`SharedGpuError::Memory`] where a leader has none for its GPU's or host's sum;
+    /// as [`allreduce`](Self::allreduce).
     pub fn reduce(
         &mut self,
         root: usize,
@@ -156,30 +185,34 @@ impl Hierarchy {
         element: Element,
         op: Op,
     ) -> Result<(), SharedGpuError> {
-        let (gpu, place) = self.place(root)?;
-        if self.gpus.len() == 1 {
-            return self.inside(|inside| inside.reduce(place, input, output, count, element, op));
+        let host = self.host(root)?;
+        if self.hosts.len() == 1 {
+            return self.one.reduce(root, input, output, count, element, op);
         }
-        if self.rank as usize == root {
+        let (leader, is_root, bytes) =
+            (self.leader(), self.rank as usize == root, count.saturating_mul(element.size()));
+        if is_root {
             output.check(count, element)?;
         }
-        // Leaders, and all on the root's GPU if it does not lead them, hold sums that they do not want.
-        let holds = self.between.is_some() || (self.own == gpu && place > 0);
-        let is_root = self.rank as usize == root;
-        let bytes = count.saturating_mul(element.size());
-        if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
-            self.scratch = Some(self.processor.alloc(bytes).inspect_err(|_| self.fail())?);
+        // Leaders, and all on the root's host if it does not lead that, hold sums that they do not want.
+        let passes_on = self.own == host && root != leader;
+        if !is_root && (self.over.is_some() || passes_on) {
+            self.make_room(bytes)?;
         }
         let scratch = self.scratch.take();
         let sum = match &scratch {
             Some(memory) if !is_root => Vector::at(memory, 0),
             _ => output,
         };
+        let call = call(Collective::Reduce, root, bytes, element, Some(op));
         let done = (|| {
-            self.inside(|inside| inside.reduce(0, input, sum, count, element, op))?;
-            self.between(|between| between.reduce(gpu, sum, sum, count, element, op))?;
-            if self.own == gpu && place > 0 {
-                self.inside(|inside| inside.broadcast(0, sum, count, element))?;
+            self.on_host(|one| one.reduce(leader, input, sum, count, element, op))?;
+            self.between(|over| {
+                let at = sum.check(count, element)?;
+                over.reduce(call, Some(host), (at, bytes), element, op)
+            })?;
+            if passes_on {
+                self.on_host(|one| one.broadcast(leader, sum, count, element))?;
             }
             Ok(())
         })();
@@ -190,7 +223,7 @@ impl Hierarchy {
     /// `vector` of all ranks becomes that of `root`.
     ///
     /// # Errors
-    /// As [`SharedGpu::broadcast`], with ranks of the job.
+    /// As [`SharedGpu::broadcast`](crate::SharedGpu::broadcast), with ranks of the job; as [`allreduce`](Self::allreduce).
     pub fn broadcast(
         &mut self,
         root: usize,
@@ -198,22 +231,30 @@ impl Hierarchy {
         count: usize,
         element: Element,
     ) -> Result<(), SharedGpuError> {
-        let (gpu, place) = self.place(root)?;
-        if self.own == gpu {
-            self.inside(|inside| inside.broadcast(place, vector, count, element))?;
+        let host = self.host(root)?;
+        if self.hosts.len() == 1 {
+            return self.one.broadcast(root, vector, count, element);
         }
-        self.between(|between| between.broadcast(gpu, vector, count, element))?;
-        if self.own == gpu {
+        let at = vector.check(count, element)?;
+        let (leader, bytes) = (self.leader(), count * element.size());
+        let call = call(Collective::Broadcast, root, bytes, element, None);
+        if self.own == host {
+            self.on_host(|one| one.broadcast(root, vector, count, element))?;
+        }
+        self.between(|over| over.broadcast(call, host, (at, bytes), element))?;
+        if self.own == host {
             return Ok(());
         }
-        self.inside(|inside| inside.broadcast(0, vector, count, element))
+        self.on_host(|one| one.broadcast(leader, vector, count, element))
     }
 
-    /// As [`SharedGpu::allgather`], in the order of the job's ranks. Where there are several GPUs, ranks copy to and from a buffer on
-    /// that of rank 0, as in the next two.
+    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), in the order of the job's ranks. Where a host has several GPUs, its ranks
+    /// copy to and from a buffer on that of its first, as in the next two. Over hosts these three go in steps of at most 8 MiB on a host:
+    /// ranks whose calls differ behind a step are told then.
     ///
     /// # Errors
-    /// As [`SharedGpu::allgather`], with ranks of the job.
+    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), with ranks of the job; over hosts [`SharedGpuError::Memory`], which ends the
+    /// use of `self`, and as [`allreduce`](Self::allreduce).
     pub fn allgather(
         &mut self,
         input: Vector<'_>,
@@ -221,13 +262,16 @@ impl Hierarchy {
         count: usize,
         element: Element,
     ) -> Result<(), SharedGpuError> {
-        self.flat(|all| all.allgather(input, output, count, element))
+        if self.hosts.len() == 1 {
+            return self.one.allgather(input, output, count, element);
+        }
+        self.gathered(Gathered::All, input, output, count, element)
     }
 
-    /// As [`SharedGpu::alltoall`].
+    /// As [`SharedGpu::alltoall`](crate::SharedGpu::alltoall).
     ///
     /// # Errors
-    /// As [`SharedGpu::alltoall`], with ranks of the job.
+    /// As [`allgather`](Self::allgather); [`SharedGpuError::SmallBuffer`] where not a word for each rank of each fits.
     pub fn alltoall(
         &mut self,
         input: Vector<'_>,
@@ -235,13 +279,16 @@ impl Hierarchy {
         count: usize,
         element: Element,
     ) -> Result<(), SharedGpuError> {
-        self.flat(|all| all.alltoall(input, output, count, element))
+        if self.hosts.len() == 1 {
+            return self.one.alltoall(input, output, count, element);
+        }
+        self.gathered(Gathered::Exchanged, input, output, count, element)
     }
 
-    /// As [`SharedGpu::reduce_scatter`].
+    /// As [`SharedGpu::reduce_scatter`](crate::SharedGpu::reduce_scatter).
     ///
     /// # Errors
-    /// As [`SharedGpu::reduce_scatter`], with ranks of the job.
+    /// As [`allgather`](Self::allgather).
     pub fn reduce_scatter(
         &mut self,
         input: Vector<'_>,
@@ -250,76 +297,83 @@ impl Hierarchy {
         element: Element,
         op: Op,
     ) -> Result<(), SharedGpuError> {
-        self.flat(|all| all.reduce_scatter(input, output, count, element, op))
+        if self.hosts.len() == 1 {
+            return self.one.reduce_scatter(input, output, count, element, op);
+        }
+        self.gathered(Gathered::Reduced(op), input, output, count, element)
     }
 
-    /// As [`SharedGpu::barrier`].
+    /// As [`SharedGpu::barrier`](crate::SharedGpu::barrier).
     ///
     /// # Errors
-    /// As [`SharedGpu::barrier`], with ranks of the job.
+    /// As [`allgather`](Self::allgather).
     pub fn barrier(&mut self) -> Result<(), SharedGpuError> {
-        self.flat(SharedGpu::barrier)
-    }
-
-    /// Ends the use of this, here and at all others: they are not to wait for this rank.
-    fn fail(&mut self) {
-        self.inside.fail();
-        self.between.iter_mut().chain(&mut self.flat).for_each(SharedGpu::fail);
-    }
-
-    /// A step of all ranks beside each other. Where it fails, nobody goes on.
-    fn flat(
-        &mut self,
-        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
-    ) -> Result<(), SharedGpuError> {
-        let Some(flat) = &mut self.flat else { return self.inside(step) };
-        let done = step(flat);
-        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
-            self.inside.fail();
-            self.between.iter_mut().for_each(SharedGpu::fail);
+        self.on_host(OneHost::barrier)?;
+        if self.hosts.len() == 1 {
+            return Ok(());
         }
-        done.map_err(|error| error.of_job(&self.ranks))
+        self.between(|over| over.barrier(call(Collective::Barrier, 0, 0, Element::Float, None)))?;
+        self.on_host(OneHost::barrier)
     }
 
-    /// A rank's GPU, and its place there.
-    fn place(&self, root: usize) -> Result<(usize, usize), SharedGpuError> {
-        let at = |ranks: &Vec<u32>| ranks.iter().position(|rank| *rank as usize == root);
-        let found = self.gpus.iter().enumerate().find_map(|(gpu, ranks)| Some((gpu, at(ranks)?)));
-        let ranks = self.gpus.iter().map(Vec::len).sum();
-        found.ok_or(SharedGpuError::Root { root, ranks })
+    /// Who leads this rank's host.
+    pub(crate) fn leader(&self) -> usize {
+        self.hosts[self.own][0] as usize
     }
 
-    /// A step of the ranks on this GPU. Where it fails, the other GPUs are told by the leader.
-    fn inside(
+    /// Memory for what this rank does not want; where there is none nobody goes on.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), SharedGpuError> {
+        if self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
+            let made = self.processor.alloc(bytes.max(1)).map_err(SharedGpuError::from);
+            self.scratch = Some(made.inspect_err(|error| self.fail(error))?);
+        }
+        Ok(())
+    }
+
+    /// Ends the use of this, here and at all others.
+    pub(crate) fn fail(&mut self, error: &SharedGpuError) {
+        self.one.fail();
+        self.over.iter_mut().for_each(|over| over.leaders().fail(error));
+    }
+
+    /// A rank's host.
+    fn host(&self, root: usize) -> Result<usize, SharedGpuError> {
+        let is_there = |ranks: &Vec<u32>| ranks.iter().any(|rank| *rank as usize == root);
+        let found = self.hosts.iter().position(is_there);
+        found.ok_or(SharedGpuError::Root { root, ranks: self.ranks.len() })
+    }
+
+    /// A step of the ranks of this host. Where it fails, the other hosts are told by the leader.
+    pub(crate) fn on_host(
         &mut self,
-        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+        step: impl FnOnce(&mut OneHost) -> Result<(), SharedGpuError>,
     ) -> Result<(), SharedGpuError> {
-        let done = step(&mut self.inside);
-        if let (Err(error), Some(between)) = (&done, &mut self.between)
+        let done = step(&mut self.one);
+        if let (Err(error), Some(over)) = (&done, &mut self.over)
             && error.ends_use()
         {
-            between.fail();
+            over.leaders().fail(error);
         }
-        done.map_err(|error| error.of_job(&self.gpus[self.own]))
+        done
     }
 
-    /// A step of the leaders. Where it fails, the ranks on the GPU are told.
-    fn between(
+    /// A step of the hosts' leaders. Where it fails, nobody goes on.
+    pub(crate) fn between(
         &mut self,
-        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+        step: impl FnOnce(&mut OverHosts) -> Result<(), SharedGpuError>,
     ) -> Result<(), SharedGpuError> {
-        let Some(between) = &mut self.between else { return Ok(()) };
-        let done = step(between);
-        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
-            self.inside.fail();
-        }
-        let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
-        done.map_err(|error| error.of_job(&leaders))
+        let Some(over) = &mut self.over else { return Ok(()) };
+        step(over).inspect_err(|error| self.fail(error))
     }
 }
 
 impl fmt::Debug for Hierarchy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hierarchy").field("rank", &self.rank).field("gpus", &self.gpus).finish()
+        let gpus = self.one.gpus();
+        f.debug_struct("Hierarchy")
+            .field("rank", &self.rank)
+            .field("hosts", &self.hosts)
+            .field("gpus", &gpus)
+            .finish()
     }
 }

@@ -431,6 +431,29 @@ impl Fault {
         Some((fault, (word >> 8 & 0xff_ffff) as usize))
     }
 
+    /// What others are told of an error that this rank has found; nothing where they have been told.
+    pub(crate) fn of(error: &SharedGpuError, own: usize) -> Option<u64> {
+        Some(match error {
+            SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
+            SharedGpuError::PeerLost { rank } => Fault::Died.word(*rank as usize),
+            SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return None,
+            _ => Fault::Failed.word(own),
+        })
+    }
+
+    /// Fails where such a word says so.
+    pub(crate) fn check(word: u64) -> Result<(), SharedGpuError> {
+        let elsewhere = |rank, how| Err(SharedGpuError::Elsewhere { rank, how });
+        match Fault::from(word) {
+            None => Ok(()),
+            Some((Fault::Unequal, rank)) => Err(SharedGpuError::Mismatch { rank }),
+            Some((Fault::Late, rank)) => elsewhere(rank, "did not come in time"),
+            Some((Fault::Failed, rank)) => elsewhere(rank, "failed"),
+            Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
+            Some((Fault::State, rank)) => elsewhere(rank, "went to a state that does not follow"),
+        }
+    }
+
     /// Tells it, and never comes back: the station's owner ends the call.
     pub(crate) async fn tell<S: Station>(self, station: &S, rank: usize) {
         station.store(Word::Fault, self.word(rank)).await;

@@ -70,12 +70,12 @@ pub(crate) struct Process {
 }
 
 /// What a rank tells all others of a call, in [`Word::Fault`].
-fn fault_of(call: u32, fault: u64) -> u64 {
+pub(crate) fn fault_of(call: u32, fault: u64) -> u64 {
     u64::from(call) << 32 | fault
 }
 
 /// Whether it was told of a call behind this one, in which nobody who makes this one is missed: whoever told it has made this one.
-fn is_later(word: u64, call: u32) -> bool {
+pub(crate) fn is_later(word: u64, call: u32) -> bool {
     (((word >> 32) as u32).wrapping_sub(call) as i32) > 0
 }
 
@@ -190,28 +190,17 @@ impl<'a> Call<'a> {
     /// Whether a rank said that the call failed.
     fn fault(&self) -> Result<(), SharedGpuError> {
         let word = self.process.shared.word(Word::Fault).load(Ordering::Acquire);
-        match Fault::from(word) {
-            None => Ok(()),
-            Some(_) if is_later(word, self.number) => Ok(()),
-            Some((Fault::Unequal, rank)) => Err(SharedGpuError::Mismatch { rank }),
-            Some((Fault::Late, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "did not come in time" }),
-            Some((Fault::Failed, rank)) => Err(SharedGpuError::Elsewhere { rank, how: "failed" }),
-            Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
-            Some((Fault::State, rank)) => {
-                Err(SharedGpuError::Elsewhere { rank, how: "went to a state that does not follow" })
-            }
+        if word != 0 && is_later(word, self.number) {
+            return Ok(());
         }
+        Fault::check(word)
     }
 
     /// Lets the others end at once, too.
     fn tell(&self, error: &SharedGpuError) {
-        let fault = match error {
-            SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
-            SharedGpuError::PeerLost { rank } => Fault::Died.word(*rank as usize),
-            SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return,
-            _ => Fault::Failed.word(self.process.rank),
-        };
-        self.process.tell(self.number, fault);
+        if let Some(fault) = Fault::of(error, self.process.rank) {
+            self.process.tell(self.number, fault);
+        }
     }
 
     fn note(&self, result: Result<(), SharedGpuError>) {

@@ -1,8 +1,7 @@
 //! The calls.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use ggas_clock::{Clock, Ladder};
@@ -16,7 +15,7 @@ use crate::learning::Learning;
 use crate::memory::Shared;
 use crate::peers::{self, Peers};
 use crate::plan::{Cursor, Plan};
-use crate::process::{Call, Engine, HostWords, NOBODY, Process, Seen};
+use crate::process::{Call, Engine, HostWords, Process, Seen};
 use crate::rules::{self, Sharing};
 use crate::station::Word;
 use crate::{
@@ -104,15 +103,7 @@ impl SharedGpu {
         if config.algorithm.is_some_and(Algorithm::has_states) && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
-        let dead = Arc::new(AtomicU32::new(NOBODY));
-        let told = dead.clone();
-        let ranks = circle.world().ranks().to_vec();
-        let losses = circle.job().on_loss(Box::new(move |rank| {
-            if !ranks.contains(&rank) {
-                return;
-            }
-            let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
-        }));
+        let (dead, losses) = circle.world().watch();
         let shared = Shared::new(circle, processor, config, is_one_gpu)?;
         let is_crowded = share_cores(circle)?;
         let made = shared.zip(circle.rank()).map(|((shared, layout), rank)| {
@@ -325,6 +316,11 @@ impl SharedGpu {
     /// Whether a call failed, here or by [`fail`](Self::fail): there are no more.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
+    }
+
+    /// How this rank waits.
+    pub(crate) fn ladder(&self) -> Ladder {
+        self.process.ladder
     }
 
     /// How the copies of the last chunk of an allreduce were made, at rank 0, by the static and the dynamic algorithm.

@@ -17,7 +17,7 @@ use ranks::{LONG, SOON, by_turns as processor};
 fn among(job: &Job, ranks: &[u32], tag: u64) {
     let config = HierarchyConfig { gpu: Some(job.rank() / 2 % 2), ..HierarchyConfig::default() };
     let processor = processor(job);
-    let mut some = Hierarchy::among(job, ranks, tag, &processor, &config).expect("set up");
+    let mut some = Hierarchy::among(job, ranks, tag, None, &processor, &config).expect("set up");
     let memory = || processor.alloc(8 * ranks.len()).expect("memory");
     let (own, all) = (memory(), memory());
     own.store_u64(0, 100 + u64::from(job.rank())).expect("in range");
@@ -94,7 +94,7 @@ fn set_ups_in_vain_leave_no_descriptors() {
                 job.barrier(SOON).expect("the others have given it up");
             }
             let error =
-                Hierarchy::among(job, &[0, 1, 2], tag, &processor(job), &config).expect_err("in vain");
+                Hierarchy::among(job, &[0, 1, 2], tag, None, &processor(job), &config).expect_err("in vain");
             assert!(matches!(error, SharedGpuError::Job(_)), "{error}");
             if !is_late {
                 job.barrier(SOON).expect("all others have");
@@ -115,7 +115,7 @@ fn a_death_within_a_set_up_ends_it_for_all() {
         let config = within(LONG);
         let began = Instant::now();
         let error =
-            Hierarchy::among(job, &[0, 1, 2, 3], 1, &processor(job), &config).expect_err("one is dead");
+            Hierarchy::among(job, &[0, 1, 2, 3], 1, None, &processor(job), &config).expect_err("one is dead");
         assert!(matches!(error, SharedGpuError::Job(_)), "{error}");
         assert!(began.elapsed() < LONG, "nobody waits for the first, which does not go on");
         // Nor because that has left the job, then.
@@ -139,7 +139,7 @@ fn settings_that_differ_are_told_among_some_ranks() {
         let mut config = HierarchyConfig::default();
         config.inside.buffer = if job.rank() == 3 { 1 << 20 } else { 2 << 20 };
         let error =
-            Hierarchy::among(job, &[1, 2, 3], 1, &processor(job), &config).expect_err("other buffers");
+            Hierarchy::among(job, &[1, 2, 3], 1, None, &processor(job), &config).expect_err("other buffers");
         assert!(error.to_string().contains("rank 3 has") && error.to_string().contains("1048576"), "{error}");
         among(job, &[1, 2, 3], 2);
     });

@@ -28,7 +28,7 @@ impl Rank {
         let gpu = Some(job.rank() % gpus);
         let config = HierarchyConfig { inside: of(inside), between: of(between), gpu };
         let processor = processor(job);
-        let all = Hierarchy::new(job, &processor, &config).expect("set up");
+        let all = Hierarchy::new(job, None, &processor, &config).expect("set up");
         let memory = || processor.alloc(4 * COUNT).expect("memory");
         let rank = Rank { all, input: memory(), output: memory(), me: job.rank() as usize };
         let bytes: Vec<u8> = (0..COUNT).flat_map(|at| number(rank.me, at).to_ne_bytes()).collect();
@@ -272,9 +272,10 @@ fn settings_that_differ_on_one_gpu_are_told_on_all() {
     in_job("settings_that_differ_on_one_gpu_are_told_on_all", (4, 1), |job| {
         let mut config = HierarchyConfig { gpu: Some(job.rank() % 2), ..HierarchyConfig::default() };
         config.inside.buffer = if job.rank() == 3 { 1 << 20 } else { 2 << 20 };
-        let error = Hierarchy::new(job, &processor(job), &config).expect_err("other buffers").to_string();
+        let error =
+            Hierarchy::new(job, None, &processor(job), &config).expect_err("other buffers").to_string();
         assert!(error.contains("rank 3 has") && error.contains("1048576"), "{error}");
         config.inside.buffer = 1 << 20;
-        Hierarchy::new(job, &processor(job), &config).expect("they can try again");
+        Hierarchy::new(job, None, &processor(job), &config).expect("they can try again");
     });
 }

@@ -104,15 +104,15 @@ impl Gaspi {
     /// Combines `count` elements of each member into those at `receive` of all, in memory of their GPUs, of any length. `send` may
     /// be `receive`. An extension, as all `gpu_` collectives.
     ///
-    /// A group on one host does it by [`Hierarchy`]: processes that share a GPU reduce there, and then GPU by GPU; its
+    /// A group does it by [`Hierarchy`]: processes that share a GPU reduce there, then GPU by GPU, and then host by host; its
     /// first call, or first behind one that failed, sets that up once all members have made it, where each wait has 10 s at least.
-    /// Else `timeout` bounds each wait for another process, [`Timeout::Test`] is too short, and what lies at `receive` behind a failure is not said. Groups over several hosts, all with
+    /// Else `timeout` bounds each wait for another process, [`Timeout::Test`] is too short, and what lies at `receive` behind a failure is not said. All with
     /// [`GpuWay::Card`], and GPUs that do not reach each other, combine pieces of [`Config::allreduce_elem_max`](crate::Config::allreduce_elem_max)
     /// elements as [`allreduce`](Self::allreduce) does; there a call that timed out goes on when it is made again.
     ///
     /// # Errors
     /// [`GaspiError::Failed`] before [`gpu_init`](Self::gpu_init), and with a cause where a process did not come in time, its
-    /// GPU failed, or calls on another GPU are unlike; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
+    /// GPU failed, or calls on another GPU or host are unlike; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
     /// [`GaspiError::Dead`], [`GaspiError::Memory`]; as of [`allreduce`](Self::allreduce).
     ///
     /// # Safety
@@ -227,10 +227,8 @@ impl Gaspi {
         }
         let of_group = begun.sums.of(group);
         let mut of_group = locked(&of_group);
-        let job = self.job().membership();
-        let is_far = ranks.iter().any(|rank| job.is_far(u32::from(*rank)));
-        let is_here = !is_far && begun.config.way != GpuWay::Card;
-        if is_here && !matches!(of_group.way, Way::Pieces) {
+        let is_ours = begun.config.way != GpuWay::Card;
+        if is_ours && !matches!(of_group.way, Way::Pieces) {
             let bound = bound(call.timeout)?;
             if matches!(of_group.way, Way::Unknown) {
                 let bound = bound.max(SET_UP_MIN);
@@ -239,7 +237,7 @@ impl Gaspi {
         }
         match &mut of_group.way {
             // SAFETY: the caller's promise.
-            Way::Shared(all) if is_here => unsafe {
+            Way::Shared(all) if is_ours => unsafe {
                 let own = borrow(&begun.processor, call.send, sizes.0)?;
                 let result = takes.then(|| borrow(&begun.processor, call.receive, sizes.1)).transpose()?;
                 let done = shared(all, &own, result.as_ref(), call);
@@ -253,7 +251,7 @@ impl Gaspi {
         }
     }
 
-    /// Collective over the group, which is on one host.
+    /// Collective over the group.
     fn way(
         &self,
         group: u8,
@@ -273,7 +271,7 @@ impl Gaspi {
             Err(GaspiError::Number) => return Ok(Way::Pieces),
             tag => tag?,
         };
-        match Hierarchy::among(job, &ranks, tag, processor, &config) {
+        match Hierarchy::among(job, &ranks, tag, Some(self.job().node()), processor, &config) {
             Ok(all) => Ok(Way::Shared(Box::new(all))),
             // The members have not heard of each other, and try again. Of all else they have agreed that it fails.
             Err(error @ SharedGpuError::Job(_)) => Err(self.told(error)),

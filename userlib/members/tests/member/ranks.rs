@@ -110,6 +110,18 @@ pub fn run(state: &mut State, name: &str, value: &str) -> Result<bool, Failure> 
         // A word to another rank, and the wait for one.
         "tell" => state.job()?.send_fds(value.parse()?, 2, &[], SOON)?,
         "hear" => drop(state.job()?.recv_fds(value.parse()?, 2, Duration::MAX)?),
+        "write" => {
+            let (rank, len) = value.split_once(',').ok_or("rank, length")?;
+            match state.job()?.send_bytes(rank.parse()?, 3, &vec![0x5a; len.parse()?], SOON) {
+                Ok(()) => say("sent"),
+                Err(error) => say(&error.to_string()),
+            }
+        }
+        "read" => match state.job()?.recv_bytes(value.parse()?, 3, SOON) {
+            Ok(bytes) if bytes.iter().all(|byte| *byte == 0x5a) => say(&format!("{} bytes", bytes.len())),
+            Ok(_) => say("other bytes"),
+            Err(error) => say(&error.to_string()),
+        },
         "letters" => {
             let job = state.job()?;
             (0..value.parse()?).try_for_each(|tag| job.send_fds(0, tag, &[], SOON))?;

@@ -1,6 +1,7 @@
 //! Tests in real processes: a test runs itself again, once for each rank of a job.
 
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,8 +15,20 @@ const JOB: Duration = Duration::from_secs(170);
 
 /// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
 /// `test` is the name of the calling test function.
+#[allow(dead_code, reason = "not every test binary is of one host")]
 pub fn in_job(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) {
-    for (rank, status) in ends(test, (size, per_node), None, member).iter().enumerate() {
+    all_end_well(test, &ends(test, (size, per_node), &[], None, member));
+}
+
+/// As `in_job`, over hosts: rank r is on host `hosts[r]`. A host is a directory of networks here, so ranks of different ones share no
+/// memory of a job.
+#[allow(dead_code, reason = "not every test binary has hosts")]
+pub fn in_job_over(test: &str, hosts: &[usize], member: fn(&Job)) {
+    all_end_well(test, &ends(test, (hosts.len() as u32, 1), hosts, None, member));
+}
+
+fn all_end_well(test: &str, ends: &[ExitStatus]) {
+    for (rank, status) in ends.iter().enumerate() {
         assert!(status.success(), "rank {rank} of {test}: {status}");
     }
 }
@@ -23,7 +36,18 @@ pub fn in_job(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) {
 /// As `in_job`; rank `victim` must end by SIGKILL, and all others well.
 #[allow(dead_code, reason = "not every test binary kills")]
 pub fn in_job_with_death(test: &str, size: u32, victim: u32, member: fn(&Job)) {
-    for (rank, status) in (0..).zip(ends(test, (size, 1), Some(victim), member)) {
+    all_but_one(test, &ends(test, (size, 1), &[], Some(victim), member), victim);
+}
+
+/// The same over hosts.
+#[allow(dead_code, reason = "not every test binary has hosts")]
+pub fn in_job_over_with_death(test: &str, hosts: &[usize], victim: u32, member: fn(&Job)) {
+    all_but_one(test, &ends(test, (hosts.len() as u32, 1), hosts, Some(victim), member), victim);
+}
+
+#[allow(dead_code, reason = "not every test binary kills")]
+fn all_but_one(test: &str, ends: &[ExitStatus], victim: u32) {
+    for (rank, status) in (0..).zip(ends) {
         let expected = if rank == victim { status.signal() == Some(libc::SIGKILL) } else { status.success() };
         assert!(expected, "rank {rank} of {test}: {status}");
     }
@@ -48,7 +72,14 @@ pub fn signal(process: u32, signal: libc::c_int) {
     assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0);
 }
 
-fn ends(test: &str, (size, per_node): (u32, u32), victim: Option<u32>, member: fn(&Job)) -> Vec<ExitStatus> {
+/// `hosts`: where ranks are; empty: all on one.
+fn ends(
+    test: &str,
+    (size, per_node): (u32, u32),
+    hosts: &[usize],
+    victim: Option<u32>,
+    member: fn(&Job),
+) -> Vec<ExitStatus> {
     if std::env::var("GGAS_TEST").as_deref() == Ok(test) {
         let job = Job::join().expect("a job");
         member(&job);
@@ -59,9 +90,18 @@ fn ends(test: &str, (size, per_node): (u32, u32), victim: Option<u32>, member: f
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&name);
-    std::fs::create_dir_all(&directory).expect("a directory");
-    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-        .expect("permissions");
+    let host = |rank: u32| directory.join(hosts.get(rank as usize).copied().unwrap_or_default().to_string());
+    for folder in [directory.clone()].into_iter().chain((0..size).map(host)) {
+        std::fs::create_dir_all(&folder).expect("a directory");
+        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .expect("permissions");
+    }
+    // Where rank 0 is met: free a moment ago.
+    let meet = (!hosts.is_empty()).then(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let place = listener.local_addr().expect("its address").to_string();
+        [("GGAS_MEET", place), ("GGAS_SECRET", "00112233445566778899aabbccddeeff".to_owned())]
+    });
     let start = |rank: u32| {
         Command::new(std::env::current_exe().expect("this program"))
             .args([test, "--exact", "--nocapture", "--test-threads=1"])
@@ -71,7 +111,8 @@ fn ends(test: &str, (size, per_node): (u32, u32), victim: Option<u32>, member: f
             .env("GGAS_SIZE", size.to_string())
             .env("GGAS_PER_NODE", per_node.to_string())
             .env("GGAS_JOB", &name)
-            .env("GGAS_RUNTIME_DIR", &directory)
+            .env("GGAS_RUNTIME_DIR", host(rank))
+            .envs(meet.iter().flatten().map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

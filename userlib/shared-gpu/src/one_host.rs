@@ -1,0 +1,257 @@
+//! Ranks on the GPUs of a host: collectives inside each GPU, and between the GPUs (chapter 4).
+
+use std::time::Duration;
+
+use ggas_clock::Ladder;
+use ggas_kernels::{KernelMem, Processor};
+
+use crate::circle::{Circle, World};
+use crate::{Element, HierarchyConfig, Op, SharedGpu, SharedGpuError, Vector};
+
+/// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there, and the lowest of all the
+/// host. Ranks are those of the job.
+///
+/// Vectors are reduced GPU by GPU: first those of its ranks, then the leaders'.
+pub(crate) struct OneHost {
+    inside: SharedGpu,
+    /// Of a leader.
+    between: Option<SharedGpu>,
+    /// All ranks beside each other, where there are several GPUs: for what has no steps inside and between them.
+    flat: Option<SharedGpu>,
+    /// Ascending.
+    ranks: Vec<u32>,
+    /// The same by GPU.
+    gpus: Vec<Vec<u32>>,
+    /// This rank's GPU.
+    own: usize,
+    rank: u32,
+    processor: Processor,
+    /// For sums of a rank that wants no result.
+    scratch: Option<KernelMem>,
+}
+
+impl OneHost {
+    /// Collective over the world, in which ranks of other hosts set up the same beside: of these ranks by GPU, in the order of their
+    /// leaders. `has_several`: some host has several GPUs.
+    pub(crate) fn new<'a>(
+        world: &dyn Fn(Duration) -> World<'a>,
+        gpus: Vec<Vec<u32>>,
+        has_several: bool,
+        processor: &Processor,
+        config: &HierarchyConfig,
+    ) -> Result<OneHost, SharedGpuError> {
+        let rank = world(config.inside.timeout).job().rank();
+        let own = gpus.iter().position(|ranks| ranks.contains(&rank)).unwrap_or_default();
+        let inside = Circle::of(world(config.inside.timeout), gpus[own].clone());
+        let inside = SharedGpu::of(&inside, processor, &config.inside, true)?;
+        let leaders: Vec<u32> = gpus.iter().map(|ranks| ranks[0]).collect();
+        let between = Circle::of(world(config.between.timeout), leaders);
+        let between = SharedGpu::of(&between, processor, &config.between, false)?;
+        let inside = inside.ok_or(SharedGpuError::Broken)?;
+        let mut ranks = gpus.concat();
+        ranks.sort_unstable();
+        let is_flat = gpus.len() > 1;
+        // Where only other hosts need it, it is of the leader alone, and goes at once.
+        let beside = if is_flat { ranks.clone() } else { ranks[..1].to_vec() };
+        let flat = Circle::of(world(config.between.timeout), beside);
+        let flat =
+            has_several.then(|| SharedGpu::of(&flat, processor, &config.between, false)).transpose()?;
+        let (flat, processor) = (flat.flatten().filter(|_| is_flat), processor.clone());
+        Ok(OneHost { inside, between, flat, ranks, gpus, own, rank, processor, scratch: None })
+    }
+
+    /// How this rank waits.
+    pub(crate) fn ladder(&self) -> Ladder {
+        self.inside.ladder()
+    }
+
+    /// Bounds each wait of the next calls for another rank; ranks may differ.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.inside.set_timeout(timeout);
+        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.set_timeout(timeout));
+    }
+
+    /// Whether a call failed in a way that ends the use of this.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.inside.is_broken() || self.between.iter().chain(&self.flat).any(SharedGpu::is_broken)
+    }
+
+    /// Ranks by GPU: in the order of their leaders, who are their first.
+    pub(crate) fn gpus(&self) -> &[Vec<u32>] {
+        &self.gpus
+    }
+
+    /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
+    pub(crate) fn allreduce(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        output.check(count, element)?;
+        if self.gpus.len() == 1 {
+            return self.inside(|inside| inside.allreduce(input, output, count, element, op));
+        }
+        self.inside(|inside| inside.reduce(0, input, output, count, element, op))?;
+        self.between(|between| between.allreduce(output, output, count, element, op))?;
+        self.inside(|inside| inside.broadcast(0, output, count, element))
+    }
+
+    /// `output` of `root`: all ranks' `input`, reduced; the other ranks' `output` is not touched.
+    pub(crate) fn reduce(
+        &mut self,
+        root: usize,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let (gpu, place) = self.place(root)?;
+        if self.gpus.len() == 1 {
+            return self.inside(|inside| inside.reduce(place, input, output, count, element, op));
+        }
+        if self.rank as usize == root {
+            output.check(count, element)?;
+        }
+        // Leaders, and all on the root's GPU if it does not lead them, hold sums that they do not want.
+        let holds = self.between.is_some() || (self.own == gpu && place > 0);
+        let is_root = self.rank as usize == root;
+        let bytes = count.saturating_mul(element.size());
+        if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
+            self.scratch = Some(self.processor.alloc(bytes).inspect_err(|_| self.fail())?);
+        }
+        let scratch = self.scratch.take();
+        let sum = match &scratch {
+            Some(memory) if !is_root => Vector::at(memory, 0),
+            _ => output,
+        };
+        let done = (|| {
+            self.inside(|inside| inside.reduce(0, input, sum, count, element, op))?;
+            self.between(|between| between.reduce(gpu, sum, sum, count, element, op))?;
+            if self.own == gpu && place > 0 {
+                self.inside(|inside| inside.broadcast(0, sum, count, element))?;
+            }
+            Ok(())
+        })();
+        self.scratch = scratch;
+        done
+    }
+
+    /// `vector` of all ranks becomes that of `root`.
+    pub(crate) fn broadcast(
+        &mut self,
+        root: usize,
+        vector: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        let (gpu, place) = self.place(root)?;
+        if self.own == gpu {
+            self.inside(|inside| inside.broadcast(place, vector, count, element))?;
+        }
+        self.between(|between| between.broadcast(gpu, vector, count, element))?;
+        if self.own == gpu {
+            return Ok(());
+        }
+        self.inside(|inside| inside.broadcast(0, vector, count, element))
+    }
+
+    /// As [`SharedGpu::allgather`], in the order of ranks. Where there are several GPUs, ranks copy to and from a buffer on that of the
+    /// first, as in the next two.
+    pub(crate) fn allgather(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.allgather(input, output, count, element))
+    }
+
+    /// As [`SharedGpu::alltoall`].
+    pub(crate) fn alltoall(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.alltoall(input, output, count, element))
+    }
+
+    /// As [`SharedGpu::reduce_scatter`].
+    pub(crate) fn reduce_scatter(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        self.flat(|all| all.reduce_scatter(input, output, count, element, op))
+    }
+
+    /// As [`SharedGpu::barrier`].
+    pub(crate) fn barrier(&mut self) -> Result<(), SharedGpuError> {
+        self.flat(SharedGpu::barrier)
+    }
+
+    /// Ends the use of this, here and at all others: they are not to wait for this rank.
+    pub(crate) fn fail(&mut self) {
+        self.inside.fail();
+        self.between.iter_mut().chain(&mut self.flat).for_each(SharedGpu::fail);
+    }
+
+    /// A step of all ranks beside each other. Where it fails, nobody goes on.
+    fn flat(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let Some(flat) = &mut self.flat else { return self.inside(step) };
+        let done = step(flat);
+        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
+            self.inside.fail();
+            self.between.iter_mut().for_each(SharedGpu::fail);
+        }
+        done.map_err(|error| error.of_job(&self.ranks))
+    }
+
+    /// A rank's GPU, and its place there.
+    fn place(&self, root: usize) -> Result<(usize, usize), SharedGpuError> {
+        let at = |ranks: &Vec<u32>| ranks.iter().position(|rank| *rank as usize == root);
+        let found = self.gpus.iter().enumerate().find_map(|(gpu, ranks)| Some((gpu, at(ranks)?)));
+        let ranks = self.gpus.iter().map(Vec::len).sum();
+        found.ok_or(SharedGpuError::Root { root, ranks })
+    }
+
+    /// A step of the ranks on this GPU. Where it fails, the other GPUs are told by the leader.
+    fn inside(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let done = step(&mut self.inside);
+        if let (Err(error), Some(between)) = (&done, &mut self.between)
+            && error.ends_use()
+        {
+            between.fail();
+        }
+        done.map_err(|error| error.of_job(&self.gpus[self.own]))
+    }
+
+    /// A step of the leaders. Where it fails, the ranks on the GPU are told.
+    fn between(
+        &mut self,
+        step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
+    ) -> Result<(), SharedGpuError> {
+        let Some(between) = &mut self.between else { return Ok(()) };
+        let done = step(between);
+        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
+            self.inside.fail();
+        }
+        let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
+        done.map_err(|error| error.of_job(&leaders))
+    }
+}
