@@ -64,8 +64,8 @@ pub enum WindowError {
     },
     /// Several processes have their kernels on one GPU.
     #[error(
-        "ranks {} and {} are both on {uuid}: kernels of two processes do not run on a GPU at the same time, and those \
-         of a window over hosts, and engines, wait for each other; give each process a GPU of its own, or run all nodes in one \
+        "ranks {} and {} are both on {uuid}: kernels of two processes do not run on a GPU at the same time, and \
+         engines wait for each other; give each process a GPU of its own, or run all nodes in one \
          process",
         ranks.0, ranks.1
     )]

@@ -102,23 +102,21 @@ impl Plan {
             return Err(WindowError::Empty);
         }
         let gpus: Vec<&GpuWish> = wishes.iter().filter_map(|wish| wish.gpu.as_ref()).collect();
-        let shared = refuse_sharing(wishes);
         let apart = |reason: String| (PAGE, PlanPlace::Apart { reason });
-        let (granularity, place) = if hosts {
-            shared?;
-            if let Some(node) = shared_node(wishes) {
-                return Err(WindowError::SharedNode { node });
-            }
-            (PAGE, PlanPlace::Devices)
-        } else if gpus.is_empty() {
+        let (granularity, place) = if gpus.is_empty() && !hosts {
             (PAGE, PlanPlace::Host)
-        } else if gpus.len() < wishes.len() {
+        } else if gpus.len() < wishes.len() && !hosts {
             apart("some processes have their kernels on the CPU and some on a GPU".to_owned())
-        } else if let Err(WindowError::SharedGpu { ranks: (one, other), uuid }) = shared {
+        } else if let Err(WindowError::SharedGpu { ranks: (one, other), uuid }) = refuse_sharing(wishes) {
             apart(format!(
                 "ranks {one} and {other} are both on {uuid}, where kernels of two processes do not run at the same time, and \
                  those of a window wait for each other"
             ))
+        } else if hosts {
+            if let Some(node) = shared_node(wishes) {
+                return Err(WindowError::SharedNode { node });
+            }
+            (PAGE, PlanPlace::Devices)
         } else {
             match between_gpus(&gpus) {
                 Ok((granularity, atomics)) => (granularity, PlanPlace::Gpus { atomics }),
@@ -261,11 +259,11 @@ mod tests {
         let shared =
             [gpu(0, 0, &all, Reach::Atomics), gpu(1, 1, &all, Reach::Atomics), gpu(2, 0, &all, Reach::No)];
         assert!(reason(&shared).contains("ranks 0 and 2 are both on GPU-0"), "{}", reason(&shared));
-        let over_hosts = Plan::new(&shared, true);
-        for error in [refuse_sharing(&shared).unwrap_err(), over_hosts.unwrap_err()] {
-            assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
-            assert!(error.to_string().contains("a GPU of its own"), "{error}");
-        }
+        // So they do over hosts, where processes make what kernels cannot.
+        assert_eq!(Plan::new(&shared, true).unwrap(), Plan::new(&shared, false).unwrap());
+        let error = refuse_sharing(&shared).unwrap_err();
+        assert!(matches!(error, WindowError::SharedGpu { ranks: (0, 2), .. }), "{error}");
+        assert!(error.to_string().contains("a GPU of its own"), "{error}");
     }
 
     #[test]
