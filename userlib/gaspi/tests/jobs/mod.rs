@@ -1,4 +1,4 @@
-//! Jobs of processes that communicate: a test starts itself as the ranks. The tests that `hosts.rs` takes in run there with the
+//! Jobs of processes that communicate: a test starts itself as the ranks. The tests that `hosts.rs` and `hosts_gpu.rs` take in run there with the
 //! ranks on two hosts by turns, which are two directories of networks.
 
 use std::net::TcpListener;
@@ -65,7 +65,7 @@ fn modules() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether `hosts.rs` has taken the tests in.
-fn is_over_hosts() -> bool {
+pub fn is_over_hosts() -> bool {
     modules().next().is_some()
 }
 
@@ -110,10 +110,12 @@ impl Drop for Hosts {
     }
 }
 
+#[allow(dead_code, reason = "not every test binary moves parts")]
 pub fn part(local_offset: u64, remote_offset: u64, bytes: u64) -> Part {
     Part { local: 0, local_offset, remote: 0, remote_offset, bytes }
 }
 
+#[allow(dead_code, reason = "not every test binary moves parts")]
 pub fn pattern(rank: u16, round: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|i| (i * 7 + round * 13 + u64::from(rank) * 101) as u8).collect()
 }
