@@ -91,6 +91,14 @@ pub const ALL: &[Scenario] = &[
         run: jobs::windows,
     },
     Scenario {
+        name: "collectives",
+        about: "processes without kernels make collectives over hosts; one of them dies",
+        hosts: 3,
+        short: true,
+        in_c: None,
+        run: jobs::collectives,
+    },
+    Scenario {
         name: "ends",
         about: "failures, signals and deaths end a job on all hosts",
         hosts: 2,

@@ -8,9 +8,11 @@
 //! processes [-n PROCESSES] [--cpu]              all three jobs; as many processes as GPUs, or 4 on the CPU
 //! ggas run -n 4 -- processes [--cpu] checks     the checks in a job that somebody else starts
 //! ggas run -n 4 -- processes [--cpu] death      the last rank kills itself
+//! ggas run -n 4 -- processes --cpu run [death]  the same by Group::run of processes without kernels, on any number of hosts
 //! ```
 
 mod member;
+mod run;
 mod setup;
 
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ struct Options {
     processes: Option<u32>,
     cpu: bool,
     death: bool,
+    /// By the processes, without kernels.
+    run: bool,
 }
 
 fn main() -> ExitCode {
@@ -43,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Outcome<Options> {
-    let mut options = Options { processes: None, cpu: false, death: false };
+    let mut options = Options { processes: None, cpu: false, death: false, run: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -51,6 +55,7 @@ fn options() -> Outcome<Options> {
             "--cpu" => options.cpu = true,
             "checks" => options.death = false,
             "death" => options.death = true,
+            "run" => options.run = true,
             other => return Err(format!("{other} is no option: see the head of this program").into()),
         }
     }

@@ -8,7 +8,7 @@ use ggas_selftest::args::{selftest_threads, selftest_window};
 use ggas_window::Mapping;
 
 use crate::setup::{Process, ROUNDS, SOON, TRANSFER};
-use crate::{Options, Outcome};
+use crate::{Options, Outcome, run};
 
 /// After a death, collectives under way end within this.
 const DEATH: Duration = Duration::from_secs(2);
@@ -19,16 +19,19 @@ pub fn run(options: &Options) -> Outcome<()> {
     let process = Process::new(&job, options)?;
     let table = Table { job: &job };
     table.row("window and group set up", Ok(begun.elapsed()), 1)?;
+    if options.run {
+        return if options.death { run::death(&job, &process) } else { run::checks(&table, &process) };
+    }
     if options.death { death(&job, &process) } else { checks(&table, &process, options) }
 }
 
 /// Rows that rank 0 prints once all ranks have come so far, with the longest time of all.
-struct Table<'a> {
-    job: &'a Job,
+pub struct Table<'a> {
+    pub job: &'a Job,
 }
 
 impl Table<'_> {
-    fn row(&self, what: &str, took: Outcome<Duration>, operations: u32) -> Outcome<()> {
+    pub fn row(&self, what: &str, took: Outcome<Duration>, operations: u32) -> Outcome<()> {
         // Who failed leaves, and the others learn of it by its absence.
         let micros = took?.as_secs_f64() * 1e6 / f64::from(operations);
         let all = self.job.exchange(&micros.to_ne_bytes(), SOON)?;

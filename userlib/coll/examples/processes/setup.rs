@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_coll::{Group, GroupConfig};
+use ggas_coll::{Group, GroupConfig, RunBy};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::{KernelMem, Processor, Running, start};
 use ggas_members::Job;
@@ -41,7 +41,8 @@ impl Process {
         let network = SimNetwork::builder().join_as(job.member().clone())?;
         let node = Node::new(network.device(0)?);
         let user = SELFTEST_WINDOW_OUT as usize + (size + 1) * TRANSFER;
-        let config = GroupConfig { offset: user, timeout: SOON, ..GroupConfig::default() };
+        let run_by = if options.run { RunBy::Processes } else { RunBy::Reach };
+        let config = GroupConfig { offset: user, timeout: SOON, run_by, ..GroupConfig::default() };
         let window = Arc::new(Window::across(job, &node, &processor, config.end(size)?, SOON)?);
         let expected = match (job.spans_hosts(), options.cpu) {
             (true, _) => Mapping::Trapped,

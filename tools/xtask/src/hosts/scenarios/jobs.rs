@@ -82,6 +82,31 @@ pub fn windows(lab: &Lab, built: &Built) -> Result<String> {
     Ok(format!("barrier of 3 kernels {time} us"))
 }
 
+/// All collectives of processes, on two and three hosts; then the last rank, which leads its host or not, dies in front of one.
+pub fn collectives(lab: &Lab, built: &Built) -> Result<String> {
+    let run = |hosts: &str, words: &[&str]| {
+        let mut command = launch(lab, built, hosts);
+        command.args(["--keep-going", "--"]).arg(built.example("processes")).arg("--cpu").args(words);
+        Runs::start(command, hosts)
+    };
+    let mut note = String::new();
+    for hosts in ["h1:3,h2:1", "h2:2,h1:1,h3:2"] {
+        let said = run(hosts, &["run"])?.succeeds(2 * SOON)?;
+        ensure!(said.matches("by processes").count() == 14 && !said.contains("FAIL"), "{hosts}:\n{said}");
+        let barrier = said.lines().find(|line| line.contains("barrier of 1 ")).unwrap_or_default();
+        let time = barrier.split_whitespace().rev().nth(1).unwrap_or_default();
+        note += &format!("{hosts}: barrier {time} us; ");
+    }
+    for (hosts, survivors) in [("h1:2,h2:1", 2), ("h1:1,h2:2", 2)] {
+        let output = run(hosts, &["run", "death"])?.ends(2 * SOON)?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let why = || format!("{hosts}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.code() == Some(128 + 9), "{}", why());
+        ensure!(said.matches("a collective without rank 2 ended").count() == survivors, "{}", why());
+    }
+    Ok(note + "two deaths told to all")
+}
+
 pub fn ends(lab: &Lab, built: &Built) -> Result<String> {
     // One fails: all others are ended, and its status is that of the job.
     let script = |text: &str| {
