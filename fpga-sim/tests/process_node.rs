@@ -240,11 +240,35 @@ fn one_process_of_a_node_has_its_smfu() {
     assert_eq!(refused, SmfuError::Elsewhere { node: 0, rank: 1 });
     nodes[2].nic.claim_smfu().unwrap();
     nodes[0].nic.release_smfu();
-    let owner = |node| common::members::nodes(&nodes[0]).smfu_owner(node).map(|id| id.slot);
+    let owner = |node| common::members::nodes(&nodes[0]).smfu_owner(Address::new(node, 0)).map(|id| id.slot);
     assert_eq!(owner(0), Some(1), "only its owner gives it back");
     nodes[1].nic.release_smfu();
     nodes[0].nic.claim_smfu().unwrap();
     assert_eq!((owner(0), owner(1)), (Some(0), Some(2)));
+}
+
+#[test]
+fn each_rank_of_a_node_has_a_seat_of_its_smfu() {
+    let job = on_one_node(3);
+    let nodes: Vec<_> = job.iter().map(|member| member.nodes()).collect();
+    let owner = |vpid| nodes[0].smfu_owner(Address::new(0, vpid)).map(|id| id.slot);
+    let has_others = |rank: usize| nodes[rank].smfu_turn().expect("its turn").has_others();
+    assert_eq!((nodes[0].smfu_seats(0), nodes[0].smfu_seats(9)), (3, 1));
+    for (rank, nodes) in nodes.iter().enumerate() {
+        let seat = nodes.smfu_own_seat().unwrap();
+        assert_eq!((usize::from(seat), has_others(rank)), (rank, rank > 0));
+        assert!(nodes.claim_smfu(seat) && nodes.claim_smfu(seat));
+    }
+    // By turns, as VPIDs.
+    assert_eq!([0, 1, 2, 3, 254].map(owner), [Some(0), Some(1), Some(2), Some(0), Some(2)]);
+    assert!(!nodes[0].claim_smfu(1), "rank 1 has it");
+    nodes[1].release_smfu();
+    assert_eq!((owner(1), nodes[2].last_smfu_owner(Address::new(0, 1)).unwrap().slot), (None, 1));
+    // Who dies while it sets the unit up is not waited for, nor counted.
+    std::mem::forget(nodes[2].smfu_turn().expect("its turn"));
+    job[0].lose(2);
+    assert!(!has_others(0) && nodes[1].claim_smfu(2));
+    assert_eq!(owner(2), Some(1));
 }
 
 /// A node has a block for each of its processes; cards of one process may come and go without end.

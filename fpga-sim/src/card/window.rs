@@ -15,7 +15,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 impl Nic {
     /// Makes this process the one that the node's SMFU serves: packets for it come here, accesses to its window
     /// start here. [`Nic::smfu_store`] and [`Nic::smfu_load`] do so too. Without other processes on the node there
-    /// is nothing to claim.
+    /// is nothing to claim. Where processes of a node share the unit, this one's seat is meant
+    /// ([`Nodes::claim_smfu`](crate::shared::Nodes::claim_smfu)).
     ///
     /// # Errors
     /// [`SmfuError::Elsewhere`].
@@ -90,6 +91,7 @@ impl Nic {
         // A network that is full or broken may take seconds: naps grow with the wait.
         let mut backoff = Backoff::on(Ladder::DEVICE, &self.board.clock, SEND_TIMEOUT);
         let (kind, interval) = (packet.kind, packet.aux);
+        packet.source.vpid = self.board.state.smfu_seat();
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
             match bell::after(|| self.board.fabric.send(self.board.node, packet)) {

@@ -22,8 +22,11 @@ pub(crate) struct NodeBlock {
     pub owners: [AtomicU64; VPIDS],
     /// When a VPID was given back, in milliseconds of the host's monotonic clock.
     pub released: [AtomicU64; VPIDS],
-    /// Who has the SMFU.
-    pub smfu_owner: AtomicU64,
+    /// Who has the parts of a window, by their order on the node, see [`super::smfu`]; where nothing else is said the first is
+    /// who has the SMFU.
+    pub smfu_owners: [AtomicU64; VPIDS],
+    /// Who sets the SMFU up at this moment.
+    pub smfu_turn: AtomicU64,
     /// VPID of the last WCB error.
     pub wcb_vpid: AtomicU32,
     _unused: AtomicU32,

@@ -7,8 +7,10 @@ mod block;
 mod nodes;
 mod owner;
 mod plain;
+mod smfu;
 mod state;
 
 pub use nodes::Nodes;
 pub(crate) use owner::{Owner, process_of};
+pub use smfu::SmfuTurn;
 pub(crate) use state::NodeState;

@@ -4,7 +4,7 @@
 //! there is never trusted: a member that cannot be is taken for none.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use extoll_abi::Address;
@@ -29,6 +29,8 @@ pub struct Nodes {
     memories: Box<[OnceLock<Arc<NodeMemory>>]>,
     /// This process's block of its node, once it has one.
     own: Keep<Part<ProcessBlock>>,
+    /// Its place among those of its node that have parts of a window.
+    pub(super) smfu_seat: AtomicU8,
     /// This member has its node to itself.
     whole: AtomicBool,
 }
@@ -43,7 +45,13 @@ pub(crate) struct Seat {
 impl Nodes {
     pub(crate) fn new(member: Arc<Member>) -> Arc<Nodes> {
         let memories = (0..member.shape().nodes()).map(|_| OnceLock::new()).collect();
-        Arc::new(Nodes { member, memories, own: Keep::default(), whole: AtomicBool::new(false) })
+        Arc::new(Nodes {
+            member,
+            memories,
+            own: Keep::default(),
+            smfu_seat: AtomicU8::new(0),
+            whole: AtomicBool::new(false),
+        })
     }
 
     /// This process as a member of the network.
@@ -77,7 +85,7 @@ impl Nodes {
     }
 
     #[inline]
-    fn node(&self, node: u16) -> Option<&NodeBlock> {
+    pub(super) fn node(&self, node: u16) -> Option<&NodeBlock> {
         // SAFETY: a block is made of atomics.
         self.memory(node).map(|memory| unsafe { memory.map().at(0) })
     }
@@ -245,7 +253,7 @@ impl Nodes {
     /// where another process has any of them.
     pub fn take_node(&self) -> bool {
         let vpids: Vec<u8> = std::iter::from_fn(|| self.take_vpid(block::VPIDS as u32)).collect();
-        let taken = vpids.len() == block::VPIDS && self.claim_smfu();
+        let taken = vpids.len() == block::VPIDS && self.claim_smfu(0);
         if !taken {
             vpids.into_iter().for_each(|vpid| self.give_vpid(vpid));
         }
@@ -262,42 +270,6 @@ impl Nodes {
     pub fn is_of_guest(&self) -> bool {
         let last = self.owner(self.member.node(), (block::VPIDS - 1) as u8);
         last.is_some_and(|id| id != self.member.me() && self.member.state(id) == PeerState::Joined)
-    }
-
-    /// Makes this process the one that has its node's SMFU; false where another has it.
-    pub fn claim_smfu(&self) -> bool {
-        let Some(block) = self.node(self.member.node()) else { return false };
-        let (me, word) = (Owner::of(self.member.me()), &block.smfu_owner);
-        let before = Owner(word.load(Ordering::Acquire));
-        if before == me {
-            return true;
-        }
-        let has = before.member().is_some_and(|id| self.member.state(id) == PeerState::Joined);
-        !has && word.compare_exchange(before.0, me.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Takes that back; nothing happens where another process has it.
-    pub fn release_smfu(&self) {
-        let me = Owner::of(self.member.me());
-        if let Some(block) = self.node(self.member.node()) {
-            let released = me.released().0;
-            let _ = block.smfu_owner.compare_exchange(me.0, released, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    }
-
-    /// Who has the SMFU of a node.
-    pub fn smfu_owner(&self, node: u16) -> Option<MemberId> {
-        self.smfu_word(node).member()
-    }
-
-    /// Who has the SMFU of a node, or had it last.
-    pub fn last_smfu_owner(&self, node: u16) -> Option<MemberId> {
-        self.smfu_word(node).last()
-    }
-
-    #[inline]
-    pub(crate) fn smfu_word(&self, node: u16) -> Owner {
-        self.node(node).map_or(Owner(0), |block| Owner(block.smfu_owner.load(Ordering::Acquire)))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use ggas_clock::Clock;
 
-use extoll_abi::regs::*;
+use extoll_abi::{Address, regs::*};
 
 use ggas_members::Members;
 use ggas_members::memory::{Mapping, Part};
@@ -115,14 +115,20 @@ impl NodeState {
         Smfu::shared(self.node, registers, self.block.part(|node| &node.smfu_refused))
     }
 
-    /// Takes the node's SMFU for this process. Who has it, where that is another one.
+    /// Takes the node's SMFU, or this process's seat there, for this process. Who has it, where that is another one.
     pub fn claim_smfu(&self) -> Result<(), u32> {
+        let seat = self.smfu_seat();
         match &self.shared {
-            Some((nodes, _)) if !self.whole && !nodes.claim_smfu() => {
-                Err(nodes.smfu_owner(self.node).map_or(0, |owner| owner.slot))
+            Some((nodes, _)) if !self.whole && !nodes.claim_smfu(seat) => {
+                Err(nodes.smfu_owner(Address::new(self.node, seat)).map_or(0, |owner| owner.slot))
             }
             _ => Ok(()),
         }
+    }
+
+    /// What packets of the SMFU that this process makes have for a VPID: answers come back to it.
+    pub fn smfu_seat(&self) -> u8 {
+        self.shared.as_ref().map_or(0, |(nodes, _)| nodes.smfu_seat())
     }
 
     /// Gives the node's SMFU back.
@@ -159,14 +165,15 @@ impl NodeState {
         if packet.process == NOBODY {
             return false;
         }
-        if self.whole {
-            return packet.destination.node == self.node;
+        let to = packet.destination;
+        if self.whole || to.node != self.node {
+            return to.node == self.node;
         }
-        let owner = match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => Owner(self.block.smfu_owner.load(Acquire)),
-            _ => self.owner(packet.destination.vpid),
-        };
-        packet.destination.node == self.node && self.shared.as_ref().is_some_and(|(_, me)| owner == *me)
+        let Some((nodes, me)) = &self.shared else { return false };
+        *me == match packet.kind {
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => nodes.smfu_word(to),
+            _ => self.owner(to.vpid),
+        }
     }
 
     /// Counts an SMFU packet that nobody took.

@@ -117,6 +117,27 @@ fn load(cards: &[Card; 2], from: usize, offset: u64, len: usize) -> Result<Vec<u
 }
 
 #[test]
+fn intervals_to_one_node_name_its_processes_in_order() {
+    let cards = pair();
+    cards[0].interval(9, Interval::new(1, WINDOW + at(7), BYTES as u64));
+    cards[0].interval(4, Interval::new(1, WINDOW + at(5), BYTES as u64));
+    for (part, to) in [(0, (0, 0)), (1, (1, 0)), (5, (1, 1)), (7, (1, 2))] {
+        let mut load = cards[0].smfu.load(Instant::now(), at(part), 8).unwrap();
+        let mut request = load.request().unwrap();
+        assert_eq!((request.destination.node, request.destination.vpid), to, "interval {}", request.aux);
+        // The answer is for the process that asked.
+        request.source.vpid = 3;
+        let (asks, asked) = (request.source, request.destination);
+        let card = &cards[usize::from(asked.node)];
+        let Ingress::Reply(reply) = card.smfu.ingress(request, &*card.memory, &card.file) else { panic!() };
+        assert_eq!((reply.source, reply.destination), (asked, asks));
+    }
+    // The interval for registers is not counted: those are the node's.
+    let registers = cards[0].smfu.store(0, &[0; 8]).unwrap().next().unwrap();
+    assert_eq!((registers.destination.node, registers.destination.vpid), (1, 0));
+}
+
+#[test]
 fn what_is_stored_is_loaded_at_any_alignment() {
     let cards = pair();
     let mut rng = fastrand::Rng::with_seed(1);

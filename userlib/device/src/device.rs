@@ -177,7 +177,8 @@ pub trait Device: Debug + Send + Sync {
 }
 
 /// How a window lies in the SMFU's address range: part `i` belongs to node `nodes[i]` and starts at
-/// `i * stride` (thesis 6.4: intervals evenly distributed).
+/// `i * stride` (thesis 6.4: intervals evenly distributed). On the model a node of a job may be there several times: its
+/// parts are of its ranks, in their order, and each of these processes sets the same map up, with a part that begins with a page.
 #[derive(Clone, Debug)]
 pub struct SmfuMap {
     /// Node ids in the order of the window's parts.
@@ -186,7 +187,7 @@ pub struct SmfuMap {
     pub stride: u64,
     /// Bytes of each part, at most `stride`.
     pub part_bytes: u64,
-    /// This node's own part, where arriving loads and stores go. None: zeroed host memory that the device has for it,
+    /// This process's own part, where arriving loads and stores go. None: zeroed host memory that the device has for it,
     /// which [`SmfuWindow::own`] finds; of a card's at most 4 MiB (spec 6.3).
     pub local: Option<Span>,
     /// Maps a card's pages uncached: stores of this process leave one by one, in program order, as kernels on the CPU

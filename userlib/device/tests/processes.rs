@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use extoll_abi::regs;
 use extoll_sim::shared::ProcessFabric;
 use ggas_device::sim::{BuildError, FabricKind, Faults, SimNetwork};
-use ggas_device::{Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, Span};
+use ggas_device::{
+    Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, SmfuWindow, Span,
+};
 use ggas_members::{Member, Shape};
 
 const PART: u64 = 1 << 16;
@@ -83,7 +85,7 @@ fn a_process_joins_once() {
     assert!(matches!(again, Err(BuildError::Nic(_))));
 }
 
-fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn ggas_device::SmfuWindow>, DeviceError> {
+fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn SmfuWindow>, DeviceError> {
     let map = SmfuMap {
         nodes: vec![0, 1],
         stride: PART,
@@ -152,6 +154,109 @@ fn one_process_of_a_node_has_its_smfu() {
     assert!(matches!(error, DeviceError::PeerLost(LostPeer { rank: 2, node: 1, .. })), "{error}");
     assert!(started.elapsed() < SOON / 2);
     drop(there);
+}
+
+/// A window with these parts, of which this process's is `memory`.
+fn map_of(
+    device: &dyn Device,
+    nodes: &[u16],
+    part: u64,
+    local: Span,
+) -> Result<Box<dyn SmfuWindow>, DeviceError> {
+    let map = SmfuMap {
+        nodes: nodes.to_vec(),
+        stride: part,
+        part_bytes: part,
+        local: Some(local),
+        uncached: false,
+    };
+    // SAFETY: as in `map`.
+    unsafe { device.map_smfu(&map) }
+}
+
+#[test]
+fn ranks_of_a_node_have_parts_of_their_own() {
+    const NODES: [u16; 5] = [0, 0, 0, 1, 1];
+    let job = job(5, 3);
+    let memory: Vec<_> = (0..5).map(|_| HostBuffer::zeroed(PART as usize).unwrap()).collect();
+    let open = |rank: usize| map_of(&*job.device(rank), &NODES, PART, Span::host(&memory[rank])).unwrap();
+    let mut windows: Vec<Option<_>> = (0..5).map(|rank| Some(open(rank))).collect();
+    let all_reach_each_other = |windows: &[Option<Box<dyn SmfuWindow>>], round: u64| {
+        for (from, to) in (0..5).flat_map(|from| (0..5).map(move |to| (from, to))) {
+            let Some(window) = &windows[from as usize] else { continue };
+            if windows[to as usize].is_none() {
+                continue;
+            }
+            let value = 100 * round + 10 * from + to;
+            window.store(to * PART + 8 * from, &value.to_ne_bytes()).unwrap();
+            let mut word = [0; 8];
+            window.load(to * PART + 8 * from, &mut word, SOON).unwrap();
+            let there = memory[to as usize].load_u64(8 * from as usize);
+            assert_eq!((u64::from_ne_bytes(word), there), (value, value), "from {from} to {to}");
+        }
+    };
+    all_reach_each_other(&windows, 1);
+    // Who closes the window takes its own part out, and may come again.
+    windows[0] = None;
+    all_reach_each_other(&windows, 2);
+    let refused = windows[4].as_ref().unwrap().load(8, &mut [0; 8], Duration::from_millis(50)).unwrap_err();
+    assert!(matches!(refused, DeviceError::SmfuAccess { .. }), "{refused}");
+    windows[0] = Some(open(0));
+    all_reach_each_other(&windows, 3);
+    // Who dies is named, from its own node and from another; the others of its node go on.
+    job.fabrics[4].lose(1);
+    job.fabrics[0].lose(1);
+    for rank in [0, 4] {
+        let window = windows[rank].as_ref().unwrap();
+        let lost = LostPeer { rank: 1, node: 0, vpid: None, end: PeerEnd::Lost };
+        for error in
+            [window.load(PART, &mut [0; 8], SOON).unwrap_err(), window.store(PART, &[0; 8]).unwrap_err()]
+        {
+            assert!(matches!(&error, DeviceError::PeerLost(peer) if *peer == lost), "{error}");
+        }
+    }
+    std::mem::forget(windows[1].take());
+    all_reach_each_other(&windows, 4);
+    // What it left does not keep the unit from the next window, once the others have closed this one.
+    windows.clear();
+    let next = |rank: usize| map_of(&*job.device(rank), &[0, 1], PART, Span::host(&memory[rank])).unwrap();
+    let (here, _there) = (next(2), next(3));
+    here.store(PART + 800, &[1; 8]).unwrap();
+    here.load(PART + 800, &mut [0; 8], SOON).unwrap();
+    assert_eq!(memory[3].load_u64(800), u64::from_ne_bytes([1; 8]));
+}
+
+#[test]
+fn parts_that_a_node_cannot_have_are_refused() {
+    let job = job(4, 2);
+    let memory: Vec<_> = (0..4).map(|_| HostBuffer::zeroed(2 * PART as usize).unwrap()).collect();
+    let local = |rank: usize| Span { len: PART as usize, ..Span::host(&memory[rank]) };
+    let refused = |rank: usize, nodes: &[u16], part: u64, local: Span| {
+        map_of(&*job.device(rank), nodes, part, local).unwrap_err().to_string()
+    };
+    for nodes in [&[0, 0, 0, 1][..], &[1, 0, 1, 1]] {
+        let error = refused(0, nodes, PART, local(0));
+        assert!(error.contains("has 3 parts or more, and room for 2"), "{error}");
+    }
+    let nodes = [0, 0, 1, 1];
+    let unaligned = Span { address: local(0).address + 8, ..local(0) };
+    let error = refused(0, &nodes, PART, unaligned);
+    assert!(error.contains("must begin with a page"), "{error}");
+    let many: Vec<u16> = (0..64).map(|part| part / 32).collect();
+    let error = refused(0, &many, PART, local(0));
+    assert!(error.contains("64 parts; it has intervals for 63"), "{error}");
+    // None of that has taken anything; a window of other parts is not theirs that have this one.
+    let windows = [0, 1, 2, 3].map(|rank| map_of(&*job.device(rank), &nodes, PART, local(rank)).unwrap());
+    let [first, second, ..] = windows;
+    drop(second);
+    for (nodes, part) in
+        [(&nodes[..], PART / 2), (&[0, 0, 1], PART), (&[0, 0, 1, 1, 2], PART), (&[1, 0, 0], PART)]
+    {
+        let error = refused(1, nodes, part, local(1));
+        assert!(error.contains("other processes of this node have another window"), "{error}");
+    }
+    drop(first);
+    map_of(&*job.device(1), &[0, 0, 1], PART, local(1)).unwrap();
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod stage;
 mod tally;
 mod watch;
 
-pub use crate::node::Nodes;
+pub use crate::node::{Nodes, SmfuTurn};
 pub use cables::Cables;
 pub use error::JoinError;
 pub use fabric::ProcessFabric;

@@ -43,7 +43,7 @@ impl ProcessFabric {
     fn owner(&self, packet: &Packet) -> Owner {
         let to = packet.destination;
         match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.nodes.smfu_word(to.node),
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.nodes.smfu_word(to),
             _ => self.nodes.owner_word(to.node, to.vpid),
         }
     }

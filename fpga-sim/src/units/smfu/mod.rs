@@ -209,11 +209,13 @@ impl Smfu {
     /// The request for one piece.
     fn request(&self, kind: Kind, offset: u64, len: usize, tc_shift: u64) -> Packet {
         let window = self.registers.get(EXTOLL_RF_SMFU_O_START_ADDR);
-        let Route { node, offset: address, interval } = self.registers.route(window.wrapping_add(offset));
+        let Route { node, seat, offset: address, interval } =
+            self.registers.route(window.wrapping_add(offset));
+        let (from, to) = (Address::new(self.node, 0), Address::new(node, seat));
         let mode = if offset < EXTOLL_SMFU_RRA_BYTES { Mode::RRA } else { Mode::default() };
         let aux = interval.map_or(NO_INTERVAL, u64::from);
         let tag = self.tags.fetch_add(1, Relaxed);
-        let header = Packet { mode, aux, tag, ..blank(kind, self.node, node, address, len) };
+        let header = Packet { mode, aux, tag, ..blank(kind, from, to, address, len) };
         Packet { tc: self.traffic_class(tc_shift), ..header }
     }
 
@@ -300,7 +302,8 @@ impl Smfu {
         };
         self.registers.count(EXTOLL_RF_SMFU_SENT_RSP);
         let len = payload.len();
-        let reply = blank(Kind::SmfuReply, self.node, packet.source.node, packet.address, len);
+        let (from, to) = (packet.destination, packet.source);
+        let reply = blank(Kind::SmfuReply, from, to, packet.address, len);
         let tc = self.traffic_class(EXTOLL_SMFU_TC_RSP_SHIFT);
         Packet { error, payload, tag: packet.tag, mode: packet.mode, tc, ..reply }
     }
@@ -389,10 +392,10 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-fn blank(kind: Kind, from: u16, to: u16, address: u64, len: usize) -> Packet {
+fn blank(kind: Kind, from: Address, to: Address, address: u64, len: usize) -> Packet {
     Packet {
-        source: Address::new(from, 0),
-        destination: Address::new(to, 0),
+        source: from,
+        destination: to,
         kind,
         command: Default::default(),
         spec: Default::default(),

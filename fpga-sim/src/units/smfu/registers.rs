@@ -53,6 +53,8 @@ fn kept(offset: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route {
     pub node: u16,
+    /// Intervals before that lead to the same node: which of its processes has the memory, where it has several.
+    pub seat: u8,
     /// Offset from the target's base.
     pub offset: u64,
     /// Interval that it hit; none in mask mode.
@@ -148,14 +150,22 @@ impl Registers {
             }
             let (start, end) = (self.get(smfu_start(index)), self.get(smfu_end(index)));
             if let Some(target) = (Interval { control, start, end }).target(address) {
-                return Route { node: target.node, offset: target.offset, interval: Some(index) };
+                let seat = self.seat(index, target.node);
+                return Route { node: target.node, seat, offset: target.offset, interval: Some(index) };
             }
         }
         let window = self.get(EXTOLL_RF_SMFU_O_START_ADDR);
         let mask = self.get(EXTOLL_RF_SMFU_ADDR_MASK);
         let node_offset = self.get(EXTOLL_RF_SMFU_N_NODE_OFFSET) as u16;
         let target = masked_target(window, mask, node_offset, address);
-        Route { node: target.node, offset: target.offset, interval: None }
+        Route { node: target.node, seat: 0, offset: target.offset, interval: None }
+    }
+
+    /// Intervals before this one that lead to `node`. The one for registers is none of them: those are the node's.
+    fn seat(&self, index: u32, node: u16) -> u8 {
+        let first = EXTOLL_SMFU_RRA_INTERVAL as u32 + 1;
+        let leads = |control: u64| VALID.is_set(control) && NODE.get(control) == u64::from(node);
+        (first..index).filter(|before| leads(self.get(smfu_control(*before)))).count() as u8
     }
 
     /// Memory base for accesses that hit interval `interval` at their origin.

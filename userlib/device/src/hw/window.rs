@@ -59,6 +59,14 @@ pub(super) fn open(file: CardFile, node: u16, map: &SmfuMap) -> Result<Box<dyn S
 /// Nodes by intervals as long as there are some for all, then by address bits.
 fn argument(node: u16, map: &SmfuMap, local: u64) -> Result<extoll_window_open, DeviceError> {
     let count = map.nodes.len();
+    let mut ids = map.nodes.clone();
+    ids.sort_unstable();
+    if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        let id = pair[0];
+        let problem =
+            format!("node {id} has several parts, and its driver has memory for one: use --per-node 1");
+        return Err(DeviceError::Smfu { node, problem });
+    }
     let by_mask = count > EXTOLL_WINDOW_NODES as usize;
     if count == 0 || by_mask && !map.fits_mask() {
         let problem = format!(
@@ -186,6 +194,20 @@ impl Drop for Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_has_one_part() {
+        let map = |nodes: &[u16]| SmfuMap {
+            nodes: nodes.to_vec(),
+            stride: 4096,
+            part_bytes: 4096,
+            local: None,
+            uncached: false,
+        };
+        assert_eq!(argument(0, &map(&[2, 0, 1]), 0).unwrap().count, 3);
+        let refused = argument(0, &map(&[1, 0, 1]), 0).unwrap_err();
+        assert!(refused.to_string().contains("node 1 has several parts"), "{refused}");
+    }
 
     #[test]
     fn an_access_is_whole_words_and_single_bytes_at_its_ends() {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use extoll_abi::regs;
+use extoll_abi::{Address, regs};
 use extoll_sim::Nic;
 use extoll_sim::hosts::{End, HostsFabric};
-use extoll_sim::shared::ProcessFabric;
+use extoll_sim::shared::{Nodes, ProcessFabric};
 use ggas_clock::Backoff;
 use ggas_members::{Member, MemberId, Members, PeerState};
 
@@ -47,15 +47,9 @@ impl Peers {
         }
     }
 
-    /// Makes this process the one that serves the node's SMFU; `false` where another does.
-    pub(super) fn claim_smfu(&self) -> bool {
-        self.fabric().is_none_or(|fabric| fabric.nodes().claim_smfu())
-    }
-
-    pub(super) fn release_smfu(&self) {
-        if let Some(fabric) = self.fabric() {
-            fabric.nodes().release_smfu();
-        }
+    /// What the processes of this host know of each other's SMFUs, where there are several.
+    pub(super) fn nodes(&self) -> Option<&Nodes> {
+        self.fabric().map(|fabric| &**fabric.nodes())
     }
 
     /// Other processes that hold references to this one's memory.
@@ -86,13 +80,13 @@ impl Peers {
         }
     }
 
-    /// The process that served the SMFU of a node, or the last one of the node, if it is gone.
-    pub(super) fn lost_smfu(&self, node: u16) -> Option<LostPeer> {
+    /// The process that has a seat of a node's SMFU, or the last one of the node, if it is gone.
+    pub(super) fn lost_smfu(&self, Address { node, vpid: seat }: Address) -> Option<LostPeer> {
         if let Some(fabric) = self.far(node) {
-            return ended_there(fabric, node, None);
+            return ended_there(fabric, node, Some(seat)).map(|peer| LostPeer { vpid: None, ..peer });
         }
         let fabric = self.with_departures()?;
-        match fabric.nodes().last_smfu_owner(node) {
+        match fabric.nodes().last_smfu_owner(Address::new(node, seat)) {
             Some(owner) => ended(fabric.member(), node, None, owner),
             None => all_ended(fabric.member(), node, None),
         }
