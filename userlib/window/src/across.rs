@@ -24,7 +24,7 @@ impl Window {
     /// * If all processors are the CPU executor: memory that all processes map.
     /// * If each process has a GPU of its own, and every GPU can access every other one: GPU memory that all processes map.
     /// * If the processes are on several hosts, and none share a GPU: what [`on_nodes`](Self::on_nodes) gives, so a trapped range on the
-    ///   model. A node has one such window at a time.
+    ///   model. A node has one such window at a time. On the model its ranks have a part each; more than 63 parts need a node each.
     /// * Otherwise, as where processes share a GPU, each process has its own part only, and [`info`](Self::info) says why. Kernels
     ///   then have no pointers to other parts; [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach them through the SMFU.
     ///
@@ -32,7 +32,8 @@ impl Window {
     /// process nor an early drop takes memory away from kernels that run in others.
     ///
     /// # Errors
-    /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`]. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
+    /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`]; over hosts
+    /// [`WindowError::Device`] where the SMFU does not take the window. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
     /// get [`WindowError::Peer`]. [`WindowError::Job`] names a process that died or did not make the call in time.
     pub fn across(
         job: &Job,
@@ -54,7 +55,7 @@ impl Window {
         let mut info = WindowInfo {
             mapped: parts.mapping(),
             atomics: parts.atomics(),
-            trapped: plan.smfu(),
+            trapped: Ok(()),
             bytes,
             stride: plan.stride,
         };

@@ -75,15 +75,6 @@ pub enum WindowError {
         /// Id of the GPU.
         uuid: String,
     },
-    /// Parts on other hosts are found by their node.
-    #[error(
-        "several processes are on node {node}: a window over several hosts has one part on each node, so start the job with \
-         --per-node 1 (GGAS_PER_NODE=1)"
-    )]
-    SharedNode {
-        /// The node.
-        node: u16,
-    },
     /// Engines need memory that all of them reach.
     #[error(
         "no engines across these processes: {reason}; give all of them GPUs with peer access (`ggas info` shows it), or \

@@ -113,9 +113,6 @@ impl Plan {
                  those of a window wait for each other"
             ))
         } else if hosts {
-            if let Some(node) = shared_node(wishes) {
-                return Err(WindowError::SharedNode { node });
-            }
             (PAGE, PlanPlace::Devices)
         } else {
             match between_gpus(&gpus) {
@@ -132,25 +129,6 @@ impl Plan {
         let stride = stride.ok_or(WindowError::TooLarge { members: wishes.len(), bytes })?;
         Ok(Plan { tag: first.tag, nodes: wishes.iter().map(|wish| wish.node).collect(), stride, place })
     }
-
-    /// Why the SMFU cannot serve the window, if that is known before it is tried: it finds parts by their node.
-    pub(crate) fn smfu(&self) -> Result<(), String> {
-        match twice(self.nodes.clone()) {
-            Some(node) => Err(format!("node {node} has several parts, and the SMFU names nodes")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A node that is there twice.
-fn twice(mut ids: Vec<u16>) -> Option<u16> {
-    ids.sort_unstable();
-    ids.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
-}
-
-/// A node that several processes are on.
-fn shared_node(wishes: &[Wish]) -> Option<u16> {
-    twice(wishes.iter().map(|wish| wish.node).collect())
 }
 
 /// Kernels of two processes do not run on a GPU at the same time, and those of a window, and engines, wait for each other.
@@ -222,16 +200,15 @@ mod tests {
     fn processes_on_the_cpu_share_pages() {
         let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], false).unwrap();
         assert_eq!((plan.tag, plan.stride, &plan.place), (7, 8192, &PlanPlace::Host));
-        assert!(plan.smfu().unwrap_err().contains("node 1"));
-        assert_eq!(Plan::new(&[cpu(0, 1), cpu(9, 1)], false).unwrap().smfu(), Ok(()));
+        assert_eq!(plan.nodes, [0, 1, 1]);
     }
 
     #[test]
     fn between_hosts_the_devices_have_the_window() {
         let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000)], true).unwrap();
         assert_eq!((plan.stride, plan.place), (8192, PlanPlace::Devices));
-        let crowded = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], true).unwrap_err();
-        assert!(matches!(crowded, WindowError::SharedNode { node: 1 }), "{crowded}");
+        let crowded = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], true).unwrap();
+        assert_eq!((crowded.nodes, crowded.place), (vec![0, 1, 1], PlanPlace::Devices));
     }
 
     #[test]

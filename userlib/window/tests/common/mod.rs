@@ -15,40 +15,40 @@ const JOB: Duration = Duration::from_secs(170);
 
 /// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
 /// `test` is the name of the calling test function.
-#[allow(dead_code, reason = "not every test binary is of one host")]
+#[allow(dead_code, reason = "some have hosts only")]
 pub fn in_job(test: &str, (size, per_node): (u32, u32), member: fn(&Job)) {
-    all_end_well(test, &ends(test, (size, per_node), &[], None, member));
-}
-
-/// As `in_job`, over hosts: rank r is on host `hosts[r]`. A host is a directory of networks here, so ranks of different ones share no
-/// memory of a job.
-#[allow(dead_code, reason = "not every test binary has hosts")]
-pub fn in_job_over(test: &str, hosts: &[usize], member: fn(&Job)) {
-    all_end_well(test, &ends(test, (hosts.len() as u32, 1), hosts, None, member));
-}
-
-fn all_end_well(test: &str, ends: &[ExitStatus]) {
-    for (rank, status) in ends.iter().enumerate() {
-        assert!(status.success(), "rank {rank} of {test}: {status}");
-    }
+    expect_ends(test, &vec![0; size as usize], per_node, None, member);
 }
 
 /// As `in_job`; rank `victim` must end by SIGKILL, and all others well.
 #[allow(dead_code, reason = "not every test binary kills")]
 pub fn in_job_with_death(test: &str, size: u32, victim: u32, member: fn(&Job)) {
-    all_but_one(test, &ends(test, (size, 1), &[], Some(victim), member), victim);
+    expect_ends(test, &vec![0; size as usize], 1, Some(victim), member);
 }
 
-/// The same over hosts.
+/// As `in_job`, or with a `victim` as `in_job_with_death`, with each rank on one of several hosts, which are directories of networks:
+/// processes of different ones share no memory of the job.
+#[allow(dead_code, reason = "not every test binary has hosts")]
+pub fn on_hosts(test: &str, hosts: &[usize], per_node: u32, victim: Option<u32>, member: fn(&Job)) {
+    expect_ends(test, hosts, per_node, victim, member);
+}
+
+/// As `on_hosts`, with a node for each rank.
+#[allow(dead_code, reason = "not every test binary has hosts")]
+pub fn in_job_over(test: &str, hosts: &[usize], member: fn(&Job)) {
+    on_hosts(test, hosts, 1, None, member);
+}
+
+/// The same; rank `victim` must end by SIGKILL.
 #[allow(dead_code, reason = "not every test binary has hosts")]
 pub fn in_job_over_with_death(test: &str, hosts: &[usize], victim: u32, member: fn(&Job)) {
-    all_but_one(test, &ends(test, (hosts.len() as u32, 1), hosts, Some(victim), member), victim);
+    on_hosts(test, hosts, 1, Some(victim), member);
 }
 
-#[allow(dead_code, reason = "not every test binary kills")]
-fn all_but_one(test: &str, ends: &[ExitStatus], victim: u32) {
-    for (rank, status) in (0..).zip(ends) {
-        let expected = if rank == victim { status.signal() == Some(libc::SIGKILL) } else { status.success() };
+fn expect_ends(test: &str, hosts: &[usize], per_node: u32, victim: Option<u32>, member: fn(&Job)) {
+    for (rank, status) in (0..).zip(ends(test, hosts, per_node, victim, member)) {
+        let died = status.signal() == Some(libc::SIGKILL);
+        let expected = if Some(rank) == victim { died } else { status.success() };
         assert!(expected, "rank {rank} of {test}: {status}");
     }
 }
@@ -72,11 +72,10 @@ pub fn signal(process: u32, signal: libc::c_int) {
     assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0);
 }
 
-/// `hosts`: where ranks are; empty: all on one.
 fn ends(
     test: &str,
-    (size, per_node): (u32, u32),
     hosts: &[usize],
+    per_node: u32,
     victim: Option<u32>,
     member: fn(&Job),
 ) -> Vec<ExitStatus> {
@@ -90,38 +89,41 @@ fn ends(
     static JOBS: AtomicU32 = AtomicU32::new(0);
     let name = format!("{}-{}", std::process::id(), JOBS.fetch_add(1, Ordering::Relaxed));
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&name);
-    let host = |rank: u32| directory.join(hosts.get(rank as usize).copied().unwrap_or_default().to_string());
-    for folder in [directory.clone()].into_iter().chain((0..size).map(host)) {
-        std::fs::create_dir_all(&folder).expect("a directory");
-        std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+    let host = |host: &usize| directory.join(host.to_string());
+    for host in hosts.iter().map(host) {
+        std::fs::create_dir_all(&host).expect("a directory");
+        std::fs::set_permissions(&host, std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .expect("permissions");
     }
-    // Where rank 0 is met: free a moment ago.
-    let meet = (!hosts.is_empty()).then(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let place = listener.local_addr().expect("its address").to_string();
-        [("GGAS_MEET", place), ("GGAS_SECRET", "00112233445566778899aabbccddeeff".to_owned())]
-    });
-    let start = |rank: u32| {
+    let meet = hosts.iter().any(|host| *host != hosts[0]).then(meeting);
+    let start = |rank: usize| {
         Command::new(std::env::current_exe().expect("this program"))
             .args([test, "--exact", "--nocapture", "--test-threads=1"])
             .env("GGAS_TEST", test)
             .envs(victim.map(|victim| ("GGAS_TEST_VICTIM", victim.to_string())))
             .env("GGAS_RANK", rank.to_string())
-            .env("GGAS_SIZE", size.to_string())
+            .env("GGAS_SIZE", hosts.len().to_string())
             .env("GGAS_PER_NODE", per_node.to_string())
             .env("GGAS_JOB", &name)
-            .env("GGAS_RUNTIME_DIR", host(rank))
+            .env("GGAS_RUNTIME_DIR", host(&hosts[rank]))
             .envs(meet.iter().flatten().map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("a process")
     };
-    let mut children = Children((0..size).map(start).collect());
+    let mut children = Children((0..hosts.len()).map(start).collect());
     let ends = children.wait(Instant::now() + JOB);
     let _ = std::fs::remove_dir_all(&directory);
     ends
+}
+
+/// How ranks on several hosts find rank 0: at a port that is free, and none of those that the system gives to others meanwhile.
+fn meeting() -> [(&'static str, String); 2] {
+    let place = |i: u32| format!("127.0.0.1:{}", 20_000 + (std::process::id() * 31 + i) % 12_000);
+    let free = (0..12_000).map(place).find(|place| TcpListener::bind(place).is_ok());
+    let secret = "00112233445566778899aabbccddeeff".to_owned();
+    [("GGAS_MEET", free.expect("a port")), ("GGAS_SECRET", secret)]
 }
 
 /// Processes that do not outlive the test.
