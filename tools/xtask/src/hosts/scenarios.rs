@@ -84,7 +84,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "windows",
-        about: "kernels use windows and collectives over hosts",
+        about: "kernels use windows and collectives over hosts, with one rank on a node and several",
         hosts: 2,
         short: true,
         in_c: None,
@@ -124,7 +124,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "death",
-        about: "a rank dies inside a barrier of kernels",
+        about: "a rank dies inside a barrier of kernels, also beside others on its node",
         hosts: 2,
         short: true,
         in_c: None,

@@ -71,15 +71,22 @@ pub fn gaspi(lab: &Lab, built: &Built) -> Result<String> {
     Ok(format!("right fields after {deaths} deaths"))
 }
 
+/// Windows and groups of kernels: a rank on each node, several, and a node with more than the other.
 pub fn windows(lab: &Lab, built: &Built) -> Result<String> {
-    let mut command = launch(lab, built, "h1:2,h2:1");
-    command.arg("--").arg(built.example("processes")).args(["--cpu", "checks"]);
-    let said = Runs::start(command, "windows")?.succeeds(2 * SOON)?;
-    ensure!(said.contains("trapped by the model's SMFU"), "the window is another one:\n{said}");
-    ensure!(said.matches("PASS").count() >= 8, "{said}");
-    let barrier = said.lines().find(|line| line.contains("barrier, one block")).unwrap_or_default();
-    let time = barrier.split_whitespace().rev().nth(1).unwrap_or_default();
-    Ok(format!("barrier of 3 kernels {time} us"))
+    let mut times = Vec::new();
+    for (hosts, per_node) in [("h1:2,h2:1", "1"), ("h1:2,h2:2", "2"), ("h1:3,h2:1", "3")] {
+        let mut command = launch(lab, built, hosts);
+        command
+            .args(["--per-node", per_node, "--"])
+            .arg(built.example("processes"))
+            .args(["--cpu", "checks"]);
+        let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
+        ensure!(said.contains("trapped by the model's SMFU"), "{hosts}: the window is another one:\n{said}");
+        ensure!(said.matches("PASS").count() >= 8, "{hosts}: {said}");
+        let barrier = said.lines().find(|line| line.contains("barrier, one block")).unwrap_or_default();
+        times.push(barrier.split_whitespace().rev().nth(1).unwrap_or_default().to_owned());
+    }
+    Ok(format!("barriers of 3, 4 and 4 kernels {} us", times.join(", ")))
 }
 
 /// All collectives of processes, on two and three hosts; then the last rank, which leads its host or not, dies in front of one.
@@ -136,20 +143,24 @@ pub fn ends(lab: &Lab, built: &Built) -> Result<String> {
     Ok(String::new())
 }
 
-/// The last rank dies inside a barrier of kernels: those of the others end, on all hosts.
+/// The last rank dies inside a barrier of kernels: those of the others end, on all hosts, and also on its own node.
 pub fn death(lab: &Lab, built: &Built) -> Result<String> {
-    death_in(launch(lab, built, "h1:2,h2:1"), built)
+    let alone = death_in(launch(lab, built, "h1:2,h2:1"), built, 3)?;
+    let mut beside = launch(lab, built, "h1:2,h2:2");
+    beside.args(["--per-node", "2"]);
+    Ok(format!("{alone}; of two on a node: {}", death_in(beside, built, 4)?))
 }
 
-/// What the table says of a job of three ranks in which the last one dies.
-pub(super) fn death_in(mut command: Command, built: &Built) -> Result<String> {
+/// What the table says of a job of so many ranks in which the last one dies.
+pub(super) fn death_in(mut command: Command, built: &Built, size: usize) -> Result<String> {
     command.args(["--keep-going", "--"]).arg(built.example("processes")).args(["--cpu", "death"]);
     let output = Runs::start(command, "a death")?.ends(2 * SOON)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let why = || format!("{}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.code() == Some(128 + 9), "{}", why());
-    let times: Vec<&str> = said.lines().filter(|line| line.contains("from the death of rank 2")).collect();
-    ensure!(times.len() == 2, "{}", why());
+    let death = format!("from the death of rank {}", size - 1);
+    let times: Vec<&str> = said.lines().filter(|line| line.contains(&death)).collect();
+    ensure!(times.len() == size - 1, "{}", why());
     let longest = times.iter().filter_map(|line| line.split_whitespace().rev().nth(1)?.parse::<f64>().ok());
     Ok(format!("known and kernels ended after {:.0} ms", longest.fold(0.0, f64::max) / 1e3))
 }

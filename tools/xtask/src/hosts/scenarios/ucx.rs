@@ -47,7 +47,7 @@ pub fn ucx(lab: &Lab, built: &Built) -> Result<String> {
     kernels.arg("--").arg(built.example("processes")).args(["--cpu", "checks"]);
     let said = Runs::start(kernels, "kernels")?.succeeds(2 * SOON)?;
     ensure!(said.matches("PASS").count() >= 8, "{said}");
-    let death = jobs::death_in(launch(lab, built, "h1:2,h2:1"), built)?;
+    let death = jobs::death_in(launch(lab, built, "h1:2,h2:1"), built, 3)?;
     differ(lab, built)?;
     Ok(format!("{version}; {death}"))
 }
