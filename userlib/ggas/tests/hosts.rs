@@ -131,7 +131,8 @@ fn garbage_harms_nobody() {
         let _ = stream.shutdown(Shutdown::Write);
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest); // it is closed, one way or the other
-        assert!(rest.is_empty());
+        // No more than the challenge that whoever calls gets.
+        assert!(rest.len() < 64, "{rest:?}");
     }
     let silent = TcpStream::connect(hosts.place(1)).unwrap();
     let (here, there) = (open(&near), open(&far));
