@@ -5,24 +5,13 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 
 use common::hosts::Hosts;
+use common::joined::{join, tell};
 use common::members::drive;
 use common::*;
-use extoll_abi::{Access, Address, Modifier, Request, Spec};
+use extoll_abi::{Access, Address, Spec};
 use extoll_sim::hosts::{HostsFabric, HostsFile};
-
-fn join(hosts: &Hosts, node: u16) -> (Arc<HostsFabric>, Node) {
-    let fabric = HostsFabric::join(&HostsFile::read(hosts.path()).unwrap(), node).unwrap();
-    let card = Setup::over(fabric.clone()).node(node);
-    (fabric, card)
-}
-
-fn tell(port: &Port<'_>, to: Address, payload: u64) {
-    let request = Request::NotificationPut { class: 1, payload };
-    port.post(to, Spec::COMPLETER, Modifier::NONE, &request);
-}
 
 #[test]
 fn puts_and_gets_are_as_on_one_host() {

@@ -9,21 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use common::hosts::{Hosts, SECRET};
+use common::joined::{join, tell};
 use common::members::drive;
 use common::*;
-use extoll_abi::{Address, Modifier, Request, Spec};
-use extoll_sim::hosts::{HostsFabric, HostsFile};
-
-fn join(hosts: &Hosts, node: u16) -> (Arc<HostsFabric>, Node) {
-    let fabric = HostsFabric::join(&HostsFile::read(hosts.path()).unwrap(), node).unwrap();
-    let card = Setup::over(fabric.clone()).node(node);
-    (fabric, card)
-}
-
-fn tell(port: &Port<'_>, to: Address, payload: u64) {
-    let request = Request::NotificationPut { class: 1, payload };
-    port.post(to, Spec::COMPLETER, Modifier::NONE, &request);
-}
 
 /// A packet goes from a card to a port of another one.
 fn reaches(cards: [&Node; 2], from: &Port<'_>, to: &mut Port<'_>, payload: u64) {

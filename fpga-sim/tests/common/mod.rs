@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its own part")]
 
 pub mod hosts;
+pub mod joined;
 pub mod members;
 
 use std::alloc::Layout;
