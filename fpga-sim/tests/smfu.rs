@@ -7,10 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
+use extoll_abi::Address;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval};
+use extoll_sim::fabric::{Carriage, Fabric, FabricError};
 use extoll_sim::faults::{Event, Faults};
 use extoll_sim::network::Network;
+use extoll_sim::packet::{Class, Packet};
+use extoll_sim::runs::Runs;
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::torus::Torus;
 use extoll_sim::*;
@@ -41,26 +45,28 @@ fn cluster_on(clock: &Clock, network: &Arc<Network>, driver: Option<Arc<dyn Driv
     let clock = clock.clone();
     let setup = Setup { inline: driver.is_none(), driver, clock, ..Setup::over(network.clone()) };
     let count = network.torus().len();
-    let node = |id| {
-        let node = setup.node(id);
-        let pages = Pages::new(&node.memory, SHARE, 4096);
-        let write = |offset, value| node.nic.reg_write(offset, value);
-        write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
-        write(EXTOLL_RF_SMFU_T_START_ADDR, pages.address());
-        write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
-        let interval = |index, interval: Interval| {
-            write(smfu_control(index), interval.control);
-            write(smfu_start(index), interval.start);
-            write(smfu_end(index), interval.end);
-        };
-        interval(0, Interval::new(1, WINDOW, EXTOLL_SMFU_RRA_BYTES));
-        for target in 0..count {
-            let start = WINDOW + share(target);
-            interval(1 + target as u32, Interval::new(target as u16, start, SHARE as u64));
-        }
-        (node, pages)
+    network.torus().ids().map(|id| shares(&setup, id, count)).collect()
+}
+
+/// A node with memory that it shares, and intervals that lead to `count` nodes.
+fn shares(setup: &Setup, id: u16, count: usize) -> (Node, Pages) {
+    let node = setup.node(id);
+    let pages = Pages::new(&node.memory, SHARE, 4096);
+    let write = |offset, value| node.nic.reg_write(offset, value);
+    write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
+    write(EXTOLL_RF_SMFU_T_START_ADDR, pages.address());
+    write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
+    let interval = |index, interval: Interval| {
+        write(smfu_control(index), interval.control);
+        write(smfu_start(index), interval.start);
+        write(smfu_end(index), interval.end);
     };
-    network.torus().ids().map(node).collect()
+    interval(0, Interval::new(1, WINDOW, EXTOLL_SMFU_RRA_BYTES));
+    for target in 0..count {
+        let start = WINDOW + share(target);
+        interval(1 + target as u32, Interval::new(target as u16, start, SHARE as u64));
+    }
+    (node, pages)
 }
 
 /// Stores are posted: a load of the same node, behind them, waits until they are done.
@@ -210,4 +216,36 @@ fn the_network_shows_in_the_registers() {
     assert!(LINK_READY.is_set(status) && LINK_ERRORS.is_set(status) && LINK_RETRANSMIT.is_set(status));
     assert_eq!(LINK_REMOTE_NODE.get(nic.reg_read(link_ids(0))), 1);
     assert!(nic.reg_read(xbar::outport_count(4)) >= 100, "packets for node 1 at least");
+}
+
+/// A network that takes packets and brings none.
+struct Silent;
+
+impl Fabric for Silent {
+    fn send(&self, _from: u16, _packet: Packet) -> Result<(), Packet> {
+        Ok(())
+    }
+
+    fn poll(&self, _node: u16, _class: Class) -> Option<Packet> {
+        None
+    }
+
+    fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
+        Carriage::Reference
+    }
+
+    fn attach(&self, _node: u16, _wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        Ok(())
+    }
+
+    fn detach(&self, _node: u16) {}
+}
+
+/// Who hears of a store by a packet of this node loads what was stored, whatever way packets take.
+#[test]
+fn the_own_memory_is_stored_to_without_the_network() {
+    let setup = Setup { inline: true, ..Setup::over(Arc::new(Silent)) };
+    let (node, pages) = shares(&setup, 0, 1);
+    node.nic.smfu_store(share(0) + 64, &7u64.to_le_bytes()).unwrap();
+    assert_eq!(pages.load(8), 7);
 }

@@ -220,6 +220,18 @@ impl Core {
         moved
     }
 
+    /// Takes a request of this process to itself, which needs no network; gives it back while its unit has no room.
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    pub(super) fn take_own(&mut self, packet: Packet) -> Result<(), Packet> {
+        if !self.chip.has_room(&packet) {
+            return Err(packet);
+        }
+        if !self.off {
+            self.chip.accept(packet);
+        }
+        Ok(())
+    }
+
     /// Whether packets wait that nobody told of.
     #[inline]
     fn has_pending(&self) -> bool {

@@ -94,7 +94,7 @@ impl Nic {
         packet.source.vpid = self.board.state.smfu_seat();
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-            match bell::after(|| self.board.fabric.send(self.board.node, packet)) {
+            match self.smfu_pass_on(packet) {
                 Ok(()) => {
                     self.board.smfu.sent(kind, interval);
                     return Ok(());
@@ -106,5 +106,16 @@ impl Nic {
             }
             backoff.pause().map_err(|waited| SmfuError::NotTaken { offset, waited })?;
         }
+    }
+
+    /// An access to the node's own memory is carried out here and now. On the network it would have a way of its own, and a load
+    /// by another node, which was told of a store, could come before it.
+    #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
+    fn smfu_pass_on(&self, packet: Packet) -> Result<(), Packet> {
+        let board = &self.board;
+        if packet.destination.node != board.node || board.state.is_foreign(&packet) {
+            return bell::after(|| board.fabric.send(board.node, packet));
+        }
+        self.with_core(|core| core.take_own(packet))
     }
 }

@@ -128,7 +128,7 @@ fn barriers_and_sums(job: &Job) {
     for _ in 0..2 {
         process.group.window().store_u64(process.rank, 0, 0).expect("mine");
         job.barrier(SOON).expect("all");
-        process.ends_well(process.barriers(5));
+        process.ends_well(process.barriers(100));
         for method in [SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL] {
             process.sums(method);
         }

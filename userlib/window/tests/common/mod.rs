@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -106,7 +108,7 @@ fn ends(
             .env("GGAS_PER_NODE", per_node.to_string())
             .env("GGAS_JOB", &name)
             .env("GGAS_RUNTIME_DIR", host(&hosts[rank]))
-            .envs(meet.iter().flatten().map(|(name, value)| (name, value)))
+            .envs(meet.iter().flat_map(|(_, place)| place).map(|(name, value)| (name, value)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -118,12 +120,18 @@ fn ends(
     ends
 }
 
-/// How ranks on several hosts find rank 0: at a port that is free, and none of those that the system gives to others meanwhile.
-fn meeting() -> [(&'static str, String); 2] {
-    let place = |i: u32| format!("127.0.0.1:{}", 20_000 + (std::process::id() * 31 + i) % 12_000);
-    let free = (0..12_000).map(place).find(|place| TcpListener::bind(place).is_ok());
+/// How ranks on several hosts find rank 0: at a port that is free, and none of those that the system gives to others meanwhile. A name
+/// in the kernel keeps it from other tests until rank 0 listens there; it goes with what is returned.
+fn meeting() -> (UnixListener, [(&'static str, String); 2]) {
+    let free = (0..12_000).find_map(|i| {
+        let place = format!("127.0.0.1:{}", 20_000 + (std::process::id() * 31 + i) % 12_000);
+        let name = SocketAddr::from_abstract_name(format!("ggas test at {place}")).expect("a name");
+        let kept = UnixListener::bind_addr(&name).ok()?;
+        TcpListener::bind(&place).is_ok().then_some((kept, place))
+    });
+    let (kept, place) = free.expect("a port");
     let secret = "00112233445566778899aabbccddeeff".to_owned();
-    [("GGAS_MEET", free.expect("a port")), ("GGAS_SECRET", secret)]
+    (kept, [("GGAS_MEET", place), ("GGAS_SECRET", secret)])
 }
 
 /// Processes that do not outlive the test.
