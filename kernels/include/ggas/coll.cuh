@@ -31,6 +31,7 @@
  * is visible to every calling thread after. acquire or release: that half
  * only. relaxed: nodes meet, and nothing is said of other memory. Input and
  * result of a collective are ordered in any case; `order` speaks of everything else.
+ * Where stores pass network cards a release loads from each node: a round trip more.
  *
  * Result, the same in all threads of a block: GGAS_OK; GGAS_ERR_TIMEOUT
  * (reported in ggas_group.report): the group is poisoned then; the members that

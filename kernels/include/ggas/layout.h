@@ -282,7 +282,7 @@ struct ggas_group {
 	uint32_t master;	/* node that collects check-ins (thesis 6.7) */
 	uint32_t packed_channels;	/* channels that have packet buffers, at most GGAS_CHANNELS */
 	uint32_t poisoned;	/* a collective failed: all return GGAS_ERR_POISONED until the group is reset */
-	uint32_t reserved;
+	uint32_t posted;	/* stores pass network cards, which keep their order at one node and not at several */
 
 	uint64_t barrier_epoch;	/* barriers through the master completed */
 	uint64_t data_epoch;	/* data exchanges through staging completed */

@@ -14,16 +14,19 @@ GGAS_FN int meet(const selftest_coll &args, ggas_group *group)
 	return grid ? ggas_barrier_grid(group, order) : ggas_barrier(group, order);
 }
 
-// Before barrier k a node's counter is k; after it nobody's is less. A sync orders no memory, so its counters are
-// read and written as flags are.
+// Before barrier k a node's counter is k, and so is one that it has at the next node; after it nobody's is less. A sync
+// orders no memory, so its counters are read and written as flags are, and are the own ones only.
 GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 {
 	uint32_t thread = ggas_block() * ggas_threads() + ggas_thread(), threads = ggas_blocks() * ggas_threads();
 	bool plain = args.method != SELFTEST_SYNC;
 	for (uint64_t round = 1; round <= args.rounds; round++) {
 		auto *own = reinterpret_cast<uint64_t *>(args.input + group->node * args.input_stride);
-		if (thread == threads - 1 && plain)
+		uint64_t next = args.input + (group->node + 1) % group->nodes * args.input_stride;
+		if (thread == threads - 1 && plain) {
 			ggas_write(own, round);
+			ggas_write(reinterpret_cast<uint64_t *>(next) + 1, round);
+		}
 		if (thread == threads - 1 && !plain) {
 			ggas_store_relaxed(own, round);
 			ggas_fence_system();
@@ -33,7 +36,7 @@ GGAS_FN int barriers(const selftest_coll &args, ggas_group *group)
 		for (uint32_t node = thread; node < group->nodes; node += threads) {
 			auto *at = reinterpret_cast<const uint64_t *>(args.input + node * args.input_stride);
 			uint64_t seen = plain ? ggas_read(at) : ggas_load_acquire(at);
-			if (seen < round)
+			if (seen < round || (plain && ggas_read(at + 1) < round))
 				ggas_atomic_add(reinterpret_cast<uint64_t *>(args.wrong), 1u, ggas_order::relaxed);
 		}
 		// Nobody may write the next round before all have looked.

@@ -686,7 +686,7 @@ pub struct ggas_group {
     pub master: u32,
     pub packed_channels: u32,
     pub poisoned: u32,
-    pub reserved: u32,
+    pub posted: u32,
     pub barrier_epoch: u64,
     pub data_epoch: u64,
     pub meetings: u64,
@@ -736,8 +736,8 @@ const _: () = {
         "Offset of field: ggas_group::poisoned",
     ][::core::mem::offset_of!(ggas_group, poisoned) - 80usize];
     [
-        "Offset of field: ggas_group::reserved",
-    ][::core::mem::offset_of!(ggas_group, reserved) - 84usize];
+        "Offset of field: ggas_group::posted",
+    ][::core::mem::offset_of!(ggas_group, posted) - 84usize];
     [
         "Offset of field: ggas_group::barrier_epoch",
     ][::core::mem::offset_of!(ggas_group, barrier_epoch) - 88usize];

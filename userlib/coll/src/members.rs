@@ -99,6 +99,7 @@ impl Member {
             nodes: window.len() as u32,
             master: config.master as u32,
             packed_channels: config.packed_channels as u32,
+            posted: window.info().passes_the_cards().into(),
             ..ggas_group::default()
         });
         Ok(Self { memory: member.processor().alloc(size_of::<ggas_group>())?, report, initial })

@@ -126,7 +126,9 @@ fn barriers_and_sums_of_three_ranks_and_one() {
 fn barriers_and_sums(job: &Job) {
     let process = Process::new(job);
     for _ in 0..2 {
-        process.group.window().store_u64(process.rank, 0, 0).expect("mine");
+        for word in [0, 8] {
+            process.group.window().store_u64(process.rank, word, 0).expect("mine");
+        }
         job.barrier(SOON).expect("all");
         process.ends_well(process.barriers(100));
         for method in [SELFTEST_ALLREDUCE_ALL_GATHER, SELFTEST_ALLREDUCE_ALL_TO_ALL] {

@@ -112,6 +112,16 @@ GGAS_FN bool releases(ggas_order order)
 {
 	return order == ggas_order::release || order == ggas_order::release_acquire;
 }
+/* Where stores are posted, they come in order at one node, and a load behind them comes back when they are done. So when
+ * all of these loads are back, whoever hears of this node from any other finds what it stored at any. By `threads`
+ * threads together, which meet before and behind this. */
+GGAS_COLD void perform_stores(const ggas_group *g, uint32_t thread, uint32_t threads)
+{
+	ggas_fence_sequential();
+	for (uint32_t node = thread; node < g->nodes; node += threads)
+		if (node != g->node)
+			ggas_load_relaxed(check_out_flag(g, node));
+}
 GGAS_FN void set_flag(uint64_t *flag, uint64_t epoch, ggas_order order)
 {
 	if (releases(order))

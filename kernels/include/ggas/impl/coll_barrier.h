@@ -17,6 +17,11 @@ template <class Team> GGAS_FN int barrier_master(Team &team, ggas_group *g, ggas
 {
 	if (int error = enter(team, g, line))
 		return error;
+	if (releases(order) && g->posted) {
+		perform_stores(g, team.thread(), team.threads());
+		if (int error = team.meet(GGAS_OK, line))
+			return error;
+	}
 	uint64_t epoch = g->barrier_epoch + 1;
 	int status = GGAS_OK;
 	if (g->node == g->master) {

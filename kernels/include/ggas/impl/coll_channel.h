@@ -56,6 +56,7 @@ public:
 		local_ = g->local;
 		base_ = g->base;
 		stride_ = g->stride;
+		posted_ = g->posted;
 		packed_bytes_ = static_cast<uint32_t>(g->packed_bytes);
 		packed_channels_ = g->packed_channels;
 	}
@@ -67,6 +68,10 @@ public:
 		/* The loads come meanwhile. */
 		if (releases(order) && ggas_thread() < sayers)
 			ggas_fence_release();
+		if (releases(order) && posted_) {
+			perform_stores(g_, ggas_thread(), ggas_threads());
+			ggas_syncthreads();
+		}
 		status_ = status_ ? GGAS_ERR_POISONED : GGAS_OK;
 		epoch_++;
 		begun_ = static_cast<uint32_t>(begun_offset(nodes_)) + ggas_block() * static_cast<uint32_t>(area_flags(nodes_));
@@ -195,7 +200,7 @@ private:
 
 	ggas_group *g_;
 	uint64_t epoch_, met_, local_, base_, stride_, packed_;
-	uint32_t begun_, packed_bytes_, packed_channels_, node_, nodes_, line_;
+	uint32_t begun_, packed_bytes_, packed_channels_, node_, nodes_, posted_, line_;
 	int status_;
 };
 

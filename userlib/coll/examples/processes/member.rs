@@ -124,7 +124,7 @@ fn kernels(process: &Process, rounds: u32) -> Outcome<Duration> {
 
 /// The last rank kills itself while all kernels are inside barriers.
 fn death(job: &Job, process: &Process) -> Outcome<()> {
-    const AT: usize = ROUNDS + 8;
+    const AT: usize = ROUNDS + 16; // behind the two counters
     let victim = process.size - 1;
     let endless = process.start("ggas_selftest_coll", (4, 64), &process.barriers(u32::MAX)?)?;
     let begun = Instant::now();
