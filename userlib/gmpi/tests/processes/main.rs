@@ -43,8 +43,11 @@ fn everything_between_processes_of_a_job() {
 fn messages_go_from_kernel_to_kernel_between_processes() {
     const NAME: &str = "messages_go_from_kernel_to_kernel_between_processes";
     if part().is_none() {
-        let ends = job(NAME, 3);
-        return assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+        for ranks in [2, 3] {
+            let ends = job(NAME, ranks);
+            assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+        }
+        return;
     }
     let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
     let job = job.expect("variables of a job are set");
@@ -78,6 +81,7 @@ fn messages_go_from_kernel_to_kernel_between_processes() {
 
 #[test]
 fn alone_it_is_a_job_of_one() {
+    ggas_selftest::add();
     for placement in PLACEMENTS {
         let Joined { gmpi, processor, job } = Gmpi::join(&Config { placement, ..config() }).expect("alone");
         let here = Here::with(gmpi, processor);

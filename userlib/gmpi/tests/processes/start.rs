@@ -18,13 +18,14 @@ pub fn again(name: &str, command: &mut Command, part: &str) -> Child {
     command.spawn().expect("started")
 }
 
-/// How the ranks of a job ended.
+/// How the ranks of a job ended. Their kernels are on GPUs where `GGAS_TEST_GPUS` has one for each of them.
 pub fn job(name: &str, ranks: u32) -> Vec<ExitStatus> {
     let own = name.rsplit(':').next().unwrap_or(name);
     let start = |rank: u32| {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gmpi-{own}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
+        command.env("GGAS_PROCESSOR", if ranks <= gpus() { "gpu" } else { "cpu" });
         again(name, &mut command, "rank")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();
@@ -70,6 +71,8 @@ pub fn by_mpi(name: &str, part: &str) {
 /// This program as two processes of an MPI library.
 pub fn two_by(mpirun: &Path, mpicc: &Path) -> Command {
     let mut command = Command::new(mpirun);
+    // Libraries of distributions do not take GPU memory.
+    command.env("GGAS_PROCESSOR", "cpu");
     // More ranks than cores, and root in containers: Open MPI asks to be told.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -80,7 +83,14 @@ pub fn two_by(mpirun: &Path, mpicc: &Path) -> Command {
 
 /// This process's part, if it is not the test itself.
 pub fn part() -> Option<String> {
-    std::env::var(PART).ok()
+    let part = std::env::var(PART).ok()?;
+    ggas_selftest::add();
+    Some(part)
+}
+
+/// GPUs that ranks may use.
+fn gpus() -> u32 {
+    std::env::var("GGAS_TEST_GPUS").map_or(0, |gpus| gpus.parse().expect("a number of GPUs"))
 }
 
 pub struct Here {
