@@ -7,7 +7,7 @@ use std::time::Duration;
 use ggas_clock::Clock;
 
 use crate::address::DeviceId;
-use crate::device::{Device, Queue};
+use crate::device::{Device, Look, Queue};
 use crate::error::HpeError;
 
 /// Looks without a lock before the device is asked.
@@ -33,7 +33,7 @@ impl Wait {
 /// How long a thread holds a device's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
-    /// For a call each: to queue, and to poll.
+    /// For a call each: to queue, and to ask the device, where a copy's end is not seen without.
     Short,
     /// For a whole copy, as programs for CUDA 3 do that share a device: for comparison.
     Coarse,
@@ -146,10 +146,11 @@ impl Context {
         let mut looks = 0u32;
         self.poll(|| {
             looks = looks.wrapping_add(1);
-            if !self.device.looks_done(ticket.0) && !looks.is_multiple_of(LOOKS) {
-                return Ok(false);
+            match self.device.look(ticket.0) {
+                Look::Done => Ok(true),
+                Look::UnderWay if !looks.is_multiple_of(LOOKS) => Ok(false),
+                _ => self.device.is_done(&mut self.lock(), ticket.0),
             }
-            self.device.is_done(&mut self.lock(), ticket.0)
         })
     }
 

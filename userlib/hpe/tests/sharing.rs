@@ -53,8 +53,8 @@ fn sixteen_threads_share_devices_however_they_wait_and_lock() {
             let copies = (3 * THREADS * ROUNDS) as u64;
             assert_eq!(counts.ways.copies.iter().sum::<u64>(), copies);
             match locking {
-                // Once to queue, and at least once to poll.
-                Locking::Short => assert!(taken >= 2 * copies, "{counts:?}"),
+                // To queue, and where the end is not seen without it.
+                Locking::Short => assert!(taken >= copies, "{counts:?}"),
                 // A GPU's copies of the host's memory are of several parts.
                 Locking::Coarse => assert!(taken == copies || on_gpus() && taken > copies, "{counts:?}"),
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ggas_gpu::{Gpu, GpuError, HostMapping};
 
-use super::{Device, Memory, Queue};
+use super::{Device, Look, Memory, Queue};
 use crate::error::HpeError;
 use crate::pinned::pages::Pages;
 
@@ -131,8 +131,12 @@ impl Device for CudaDevice {
         Ok(number << 1 | 1)
     }
 
-    fn looks_done(&self, ticket: u64) -> bool {
-        ticket & 1 == 0 || self.has_ended(ticket >> 1)
+    fn look(&self, ticket: u64) -> Look {
+        match ticket & 1 == 0 {
+            true => Look::Nothing,
+            false if self.has_ended(ticket >> 1) => Look::Done,
+            false => Look::UnderWay,
+        }
     }
 
     fn is_done(&self, queue: &mut Queue, ticket: u64) -> Result<bool, HpeError> {

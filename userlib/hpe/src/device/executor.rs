@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use ggas_clock::Clock;
 
-use super::{Device, Memory, Queue};
+use super::{Device, Look, Memory, Queue};
 use crate::address::{DeviceId, view};
 use crate::error::HpeError;
 use crate::fork;
@@ -112,8 +112,12 @@ impl Device for ExecutorDevice {
         Ok(queue.last)
     }
 
-    fn looks_done(&self, _: u64) -> bool {
-        true
+    fn look(&self, number: u64) -> Look {
+        match self.shared.done.load(Ordering::Acquire) >= number {
+            true => Look::Done,
+            false if self.shared.ended.load(Ordering::Acquire) => Look::Nothing,
+            false => Look::UnderWay,
+        }
     }
 
     fn is_done(&self, _: &mut Queue, number: u64) -> Result<bool, HpeError> {

@@ -18,6 +18,15 @@ pub(crate) struct Memory {
     pub _buffer: Option<ggas_gpu::DeviceBuffer>,
 }
 
+/// What can be seen of a copy.
+pub(crate) enum Look {
+    Done,
+    /// Or it failed: then the device says so when it is asked.
+    UnderWay,
+    /// Only the device knows.
+    Nothing,
+}
+
 /// One device.
 pub(crate) trait Device: Send + Sync {
     /// Zeroed memory. `address`: `size` bytes that are taken of the device's segment.
@@ -33,8 +42,8 @@ pub(crate) trait Device: Send + Sync {
     /// destination meanwhile.
     unsafe fn submit(&self, queue: &mut Queue, dst: u64, src: u64, len: usize) -> Result<u64, HpeError>;
 
-    /// Whether it is worth while to ask: false as long as the copy is under way, as far as can be seen without a lock.
-    fn looks_done(&self, ticket: u64) -> bool;
+    /// What can be seen of a copy without a lock.
+    fn look(&self, ticket: u64) -> Look;
 
     /// Whether a copy is done.
     fn is_done(&self, queue: &mut Queue, ticket: u64) -> Result<bool, HpeError>;
