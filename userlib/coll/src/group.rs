@@ -225,7 +225,8 @@ impl Group {
 
     /// Whether a collective failed since the last reset. The error names a process that died, else the wait that timed
     /// out first, rather than members that failed in consequence. In a group across processes, each process sees the
-    /// errors of its own member; where another's failure is all that it sees, it waits up to 2 s for the news of a death.
+    /// errors of its own member; where another's failure is all that it sees, or the network device knows of a death, it waits
+    /// up to 2 s for the news of it.
     /// Do not call it while kernels run.
     ///
     /// # Errors
@@ -236,8 +237,13 @@ impl Group {
             true => Err(GroupError::Poisoned { member: self.window.local().start }),
             false => self.members.check(),
         };
-        match (&seen, &self.loss) {
-            (Err(error), Some(loss)) if error.is_consequence() => loss.check_for_news().and(seen),
+        // Where it ended accesses of kernels, a network device may know of a death before the job does.
+        let of_a_death = match &seen {
+            Err(error) => error.is_consequence(),
+            Ok(()) => self.window.lost_part().is_some(),
+        };
+        match &self.loss {
+            Some(loss) if of_a_death => loss.check_for_news().and(seen),
             _ => seen,
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use extoll_abi::regs;
 
-use crate::{DeviceError, KernelRings, PortDevice, PortSetup, VeloDevice, VeloSetup};
+use crate::{DeviceError, KernelRings, LostPeer, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
 /// Kinds of devices; [`choose`](crate::choose) takes one at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -235,6 +235,12 @@ pub trait SmfuWindow: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::SmfuAccess`] as above, or when the answer stays out.
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError>;
+
+    /// The process that serves the part at `offset`, if the device knows that it is gone: accesses there fail. A card does not
+    /// know.
+    fn lost(&self, _offset: u64) -> Option<LostPeer> {
+        None
+    }
 
     /// Where this process has the window, if loads and stores there are the unit's: part `i` begins `i * stride` bytes
     /// further. Between parts there is nothing. A load whose answer stays out gives ones. The model has no such

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
-use ggas_device::{DeviceError, PAGE, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
+use ggas_device::{DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
 use ggas_kernels::trap::{Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 use ggas_rma::Node;
@@ -244,6 +244,12 @@ impl CardParts {
             Own::Device(_, mapped) => mapped.address(),
             Own::Gpu(memory) => memory.address(),
         }
+    }
+
+    /// The first of `parts` parts whose process died, as far as the device knows.
+    pub(crate) fn lost(&self, parts: usize) -> Option<usize> {
+        let end = |part: &usize| Some(self.smfu.lost((part * self.stride) as u64)?.end);
+        (0..parts).find(|part| end(part) == Some(PeerEnd::Lost))
     }
 
     /// Copies out of any part; the range was checked.

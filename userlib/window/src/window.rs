@@ -127,6 +127,15 @@ impl Window {
         Ok(Window { first: 0, len: members.len(), members, parts, info, timeout })
     }
 
+    /// A member whose process died, where network devices carry accesses to its part and know of it: sooner, it may be, than
+    /// the job does.
+    pub fn lost_part(&self) -> Option<usize> {
+        match &self.parts {
+            Parts::Card(card) => card.lost(self.len),
+            _ => None,
+        }
+    }
+
     /// Leaves the nodes' SMFUs to another window, where loads and stores of this one's kernels do not need them: then
     /// [`Member::store`] and [`Member::load`] are refused.
     pub fn without_smfu(mut self) -> Window {

@@ -252,12 +252,6 @@ impl Window {
             .map_or(Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset), |peer| Err(DeviceError::PeerLost(peer)))
     }
 
-    /// Whether the process that serves the part at `offset` is gone.
-    fn lost(&self, offset: u64) -> Option<LostPeer> {
-        let part = (offset / self.map.stride) as usize;
-        self.node.peers.lost_smfu(Address::new(self.map.nodes[part], self.place.seats[part]))
-    }
-
     fn refused(&self, offset: u64, len: usize, problem: String) -> DeviceError {
         DeviceError::SmfuAccess { node: self.node.nic.node(), offset, len, problem }
     }
@@ -284,6 +278,11 @@ impl SmfuWindow for Window {
         let failed = |error| self.failed(offset, len, error);
         let is_gone = || self.lost(offset).is_some();
         self.node.nic.smfu_load_unless(at, into, timeout, &is_gone).map_err(failed)
+    }
+
+    fn lost(&self, offset: u64) -> Option<LostPeer> {
+        let part = (offset / self.map.stride) as usize;
+        self.node.peers.lost_smfu(Address::new(*self.map.nodes.get(part)?, self.place.seats[part]))
     }
 
     fn own(&self) -> Option<NonNull<u8>> {
