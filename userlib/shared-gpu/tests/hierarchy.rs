@@ -72,8 +72,15 @@ fn sum(mut parts: Vec<f32>, algorithm: Algorithm) -> f32 {
 
 /// A tree between GPUs begins with the root's.
 fn expected(rank: &Rank, (inside, between): (Algorithm, Algorithm), root: usize, at: usize) -> f32 {
-    let of_gpu =
-        |ranks: &Vec<u32>| sum(ranks.iter().map(|rank| number(*rank as usize, at)).collect(), inside);
+    let alone = rank.all.gpus().len() == 1;
+    let of_gpu = |ranks: &Vec<u32>| {
+        let mut parts: Vec<f32> = ranks.iter().map(|rank| number(*rank as usize, at)).collect();
+        // The only tree there is.
+        if alone && inside == Algorithm::Btb {
+            parts.rotate_left(ranks.iter().position(|rank| *rank as usize == root).expect("a rank"));
+        }
+        sum(parts, inside)
+    };
     let mut sums: Vec<f32> = rank.all.gpus().iter().map(of_gpu).collect();
     if between == Algorithm::Btb {
         let gpu = rank.all.gpus().iter().position(|ranks| ranks.contains(&(root as u32)));
@@ -228,8 +235,8 @@ fn eleven_processes_on_four_gpus() {
 #[test]
 fn one_gpu_and_one_process_for_each() {
     in_job("one_gpu_and_one_process_for_each", (3, 1), |job| {
-        for gpus in [1, 3] {
-            all_calls(job, gpus, (Algorithm::Gsb, Algorithm::Btb));
+        for (gpus, pair) in [1, 3].into_iter().flat_map(|gpus| FOUR.map(|pair| (gpus, pair))) {
+            all_calls(job, gpus, pair);
         }
     });
 }
