@@ -1,10 +1,11 @@
 //! A device that many threads share: lock, queue, unlock, and then poll (digest 2.1).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ggas_clock::Clock;
+use crossbeam_queue::SegQueue;
+use ggas_clock::{Backoff, Clock, Ladder};
 
 use crate::address::DeviceId;
 use crate::device::{Device, Look, Queue};
@@ -12,6 +13,8 @@ use crate::error::HpeError;
 
 /// Looks without a lock before the device is asked.
 const LOOKS: u32 = 256;
+/// Copies that a thread queues for others before it goes on with its own.
+const OTHERS: usize = 32;
 
 /// How a thread waits for its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +60,29 @@ struct Counters {
     nanoseconds: AtomicU64,
 }
 
+impl Counters {
+    /// A wait that is over.
+    fn count(&self, began: Instant) {
+        self.waited.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(Clock::REAL.since(began).as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A copy that a thread wants to be queued while another has the lock.
+struct Request {
+    dst: u64,
+    src: u64,
+    len: usize,
+    ticket: Mutex<Option<Result<u64, HpeError>>>,
+    is_queued: AtomicBool,
+}
+
 /// A device, its queue, and the lock of both.
 pub(crate) struct Context {
     id: DeviceId,
     pub device: Arc<dyn Device>,
     queue: Mutex<Queue>,
+    requests: SegQueue<Arc<Request>>,
     counters: Counters,
     pub wait: Wait,
     pub locking: Locking,
@@ -81,7 +102,8 @@ impl Context {
         locking: Locking,
         timeout: Duration,
     ) -> Context {
-        Context { id, device, queue: Mutex::default(), counters: Counters::default(), wait, locking, timeout }
+        let (queue, requests, counters) = (Mutex::default(), SegQueue::new(), Counters::default());
+        Context { id, device, queue, requests, counters, wait, locking, timeout }
     }
 
     pub fn id(&self) -> DeviceId {
@@ -98,17 +120,21 @@ impl Context {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.counters.taken.fetch_add(1, Ordering::Relaxed);
-        match self.queue.try_lock() {
-            Ok(queue) => return queue,
-            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(queue) = self.try_lock() {
+            return queue;
         }
         let began = Clock::REAL.now();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = Clock::REAL.since(began).as_nanos() as u64;
-        self.counters.waited.fetch_add(1, Ordering::Relaxed);
-        self.counters.nanoseconds.fetch_add(waited, Ordering::Relaxed);
+        self.counters.count(began);
         queue
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Queue>> {
+        match self.queue.try_lock() {
+            Ok(queue) => Some(queue),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Copies and waits for the end.
@@ -136,8 +162,46 @@ impl Context {
     /// # Safety
     /// As [`Device::submit`].
     pub unsafe fn submit(&self, dst: u64, src: u64, len: usize) -> Result<Ticket, HpeError> {
-        // SAFETY: the caller's contract.
-        unsafe { self.device.submit(&mut self.lock(), dst, src, len).map(Ticket) }
+        self.counters.taken.fetch_add(1, Ordering::Relaxed);
+        if let Some(mut queue) = self.try_lock() {
+            // SAFETY: the caller's contract.
+            let ticket = unsafe { self.device.submit(&mut queue, dst, src, len) };
+            self.submit_for_others(&mut queue);
+            return ticket.map(Ticket);
+        }
+        let began = Clock::REAL.now();
+        let request =
+            Arc::new(Request { dst, src, len, ticket: Mutex::default(), is_queued: AtomicBool::new(false) });
+        self.requests.push(request.clone());
+        let mut backoff = Backoff::endless(Ladder::NEIGHBOUR, Clock::REAL);
+        let ticket = loop {
+            if request.is_queued.load(Ordering::Acquire)
+                && let Some(ticket) = request.ticket.lock().unwrap_or_else(PoisonError::into_inner).take()
+            {
+                break ticket;
+            }
+            match self.try_lock() {
+                Some(mut queue) => self.submit_for_others(&mut queue),
+                None => {
+                    // Endless: who has the lock queues this, or gives it back.
+                    let _ = backoff.pause();
+                }
+            }
+        };
+        self.counters.count(began);
+        ticket.map(Ticket)
+    }
+
+    /// What others wait to have queued: the driver's state stays with the core of whoever has the lock, which need not change
+    /// hands for each copy.
+    fn submit_for_others(&self, queue: &mut Queue) {
+        for _ in 0..OTHERS {
+            let Some(request) = self.requests.pop() else { return };
+            // SAFETY: the contract of who made the request, and waits.
+            let ticket = unsafe { self.device.submit(queue, request.dst, request.src, request.len) };
+            *request.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
+            request.is_queued.store(true, Ordering::Release);
+        }
     }
 
     /// Waits for a copy.
