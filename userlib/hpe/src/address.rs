@@ -5,6 +5,9 @@
 //!
 //! A device sees its memory at other addresses than the host. Where hardware discards the upper bits nothing is to be done; the
 //! CPU executor sees a device's memory in its *view*, at the same address with one more bit ([`VIEW_BIT`]), and kernels set it.
+//!
+//! Memory of another rank has that rank's number in the bits from 48 on, which no address of a process has: what is below is what that
+//! rank calls it ([`remote`]).
 
 use std::fmt;
 
@@ -16,6 +19,12 @@ pub const SEGMENT_BYTES: u64 = 1 << SEGMENT_BITS;
 
 /// What a kernel of the executor sets in an address of a device: views begin at 32 TiB, below where Linux maps programs.
 pub const VIEW_BIT: u64 = 1 << 45;
+
+/// Bits of an address within a process.
+pub const RANK_SHIFT: u32 = 48;
+
+/// Ranks that pointers can name, from 0.
+pub const MAX_RANKS: u32 = 0xffff;
 
 /// Devices that have a segment, at most: numbers from 1.
 pub const MAX_DEVICES: u8 = 31;
@@ -78,6 +87,25 @@ pub const fn owner(address: u64) -> Owner {
     }
 }
 
+/// The pointer by which all ranks name what rank `rank` calls `address`; `None` for ranks and addresses that there cannot be.
+#[inline]
+pub const fn remote(rank: u32, address: u64) -> Option<u64> {
+    if rank < MAX_RANKS && address >> RANK_SHIFT == 0 {
+        Some((rank as u64 + 1) << RANK_SHIFT | address)
+    } else {
+        None
+    }
+}
+
+/// Whose pointer it is, and what that rank calls it; `None` for pointers of this process alone.
+#[inline]
+pub const fn rank(pointer: u64) -> Option<(u32, u64)> {
+    match (pointer >> RANK_SHIFT) as u32 {
+        0 => None,
+        above => Some((above - 1, pointer & ((1 << RANK_SHIFT) - 1))),
+    }
+}
+
 /// Where a kernel of the executor finds what the host calls `address`. The host's own addresses stay as they are.
 #[inline]
 pub const fn view(address: u64) -> u64 {
@@ -96,6 +124,19 @@ mod tests {
         let two = DeviceId::new(2).unwrap();
         assert_eq!(owner(0x200_0000_1000), Owner::Device(two, 0x1000));
         assert_eq!(two.address(0x1000), Some(0x20000001000));
+    }
+
+    #[test]
+    fn ranks_are_read_off_the_bits() {
+        for number in [0, 1, 77, MAX_RANKS - 1] {
+            for address in [0, 0x200_0000_1000, view(0x200_0000_1000), (1 << RANK_SHIFT) - 1] {
+                let pointer = remote(number, address).unwrap();
+                assert_eq!(rank(pointer), Some((number, address)));
+                assert_eq!(owner(pointer), Owner::Host, "no device of this process");
+                assert_eq!(rank(address), None);
+            }
+        }
+        assert_eq!((remote(MAX_RANKS, 0), remote(0, 1 << RANK_SHIFT)), (None, None));
     }
 
     #[test]

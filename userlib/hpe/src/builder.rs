@@ -208,6 +208,8 @@ impl Builder {
         });
         let inner = Inner {
             generation,
+            timeout: self.timeout,
+            network: std::sync::OnceLock::new(),
             direct: match self.direct {
                 true => Direct::open(self.cufile.as_deref()),
                 false => Err("nobody asked for it: Builder::direct_storage".to_owned()),

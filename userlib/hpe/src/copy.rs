@@ -20,15 +20,20 @@ pub enum Way {
     Peer,
     /// In blocks through two pinned buffers, so that two engines, or an engine and this thread, work at a time.
     Staged,
+    /// In blocks over the network, to or from another rank.
+    Network,
 }
+
+/// Ways there are.
+const WAYS: usize = Way::Network as usize + 1;
 
 /// Copies and bytes by [`Way`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WayCounts {
     /// Copies that ended well, in the order of [`Way`].
-    pub copies: [u64; 4],
+    pub copies: [u64; WAYS],
     /// Their bytes.
-    pub bytes: [u64; 4],
+    pub bytes: [u64; WAYS],
 }
 
 impl WayCounts {
@@ -40,8 +45,8 @@ impl WayCounts {
 
 #[derive(Default)]
 pub(crate) struct Counters {
-    copies: [AtomicU64; 4],
-    bytes: [AtomicU64; 4],
+    copies: [AtomicU64; WAYS],
+    bytes: [AtomicU64; WAYS],
 }
 
 impl Counters {
@@ -51,7 +56,7 @@ impl Counters {
     }
 
     pub fn read(&self) -> WayCounts {
-        let of = |all: &[AtomicU64; 4]| std::array::from_fn(|i| all[i].load(Ordering::Relaxed));
+        let of = |all: &[AtomicU64; WAYS]| std::array::from_fn(|i| all[i].load(Ordering::Relaxed));
         WayCounts { copies: of(&self.copies), bytes: of(&self.bytes) }
     }
 }
@@ -93,6 +98,10 @@ impl Copier<'_> {
                 let _held = object.hold(*offset, len, false)?;
                 // SAFETY: the same.
                 return unsafe { self.copy(dst, &Place::Host(object.side(*offset)), len) };
+            }
+            // Who copies over the network has each block pass through here.
+            (Place::Remote { rank, address }, _) | (_, Place::Remote { rank, address }) => {
+                return Err(HpeError::Elsewhere { rank: *rank, address: *address });
             }
             (Place::Host(dst), Place::Host(src)) => {
                 // SAFETY: the caller's contract.

@@ -154,13 +154,76 @@ pub enum HpeError {
     },
     /// A bound that leaves no room for a copy.
     #[error(
-        "{bound} bytes of pinned memory are fewer than two buffers of {buffer}: raise the bound, or take smaller buffers"
+        "{bound} bytes of pinned memory are too few pairs of buffers of {buffer} (a copy takes one, `join` three): raise the bound, or take smaller buffers"
     )]
     Pinned {
         /// The bound in bytes.
         bound: usize,
         /// Bytes of a buffer.
         buffer: usize,
+    },
+    /// The pointer names a rank that there is not.
+    #[error(
+        "{pointer:#x} names rank {rank}, and {size} ranks share pointers here: call `join` in all of them"
+    )]
+    NoRank {
+        /// The pointer.
+        pointer: u64,
+        /// The rank.
+        rank: u32,
+        /// Ranks that joined; 0 before this one did.
+        size: u32,
+    },
+    /// Memory of another rank, for what is done with own memory only.
+    #[error("{address:#x} is memory of rank {rank}: `copy` it to memory of this one first")]
+    Elsewhere {
+        /// Whose.
+        rank: u32,
+        /// What that rank calls it.
+        address: u64,
+    },
+    /// Another rank did not carry out a copy.
+    #[error("rank {rank} refused {len} bytes at {address:#x}: {why}")]
+    Refused {
+        /// Whose memory it would have been.
+        rank: u32,
+        /// What that rank calls it.
+        address: u64,
+        /// Bytes of the block.
+        len: usize,
+        /// Why.
+        why: Refusal,
+    },
+    /// Another rank ended.
+    #[error("rank {rank} is gone: what was copied to or from it is not complete; go on without it")]
+    PeerLost {
+        /// The rank.
+        rank: u32,
+    },
+    /// Another rank did not answer.
+    #[error(
+        "rank {rank} did not answer within {waited:?}: it is stopped, or in a kernel that has the object; the memory may still be \
+         written: do not free it"
+    )]
+    PeerLate {
+        /// The rank.
+        rank: u32,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// A rank could not join, or the ranks do not agree.
+    #[error("ranks do not share pointers: {reason}")]
+    Join {
+        /// Why.
+        reason: String,
+    },
+    /// The network refused.
+    #[error("{what}: {error}")]
+    Network {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A GPU refused.
     #[error(transparent)]
@@ -169,7 +232,30 @@ pub enum HpeError {
 
 ggas_errors::debug_as_display!(HpeError);
 
+/// Why a rank did not carry out a copy of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// None of its devices has memory there, and no range of its host that it exported.
+    #[error(
+        "nothing is there: it was freed, never given out, or is memory of the host that was not exported"
+    )]
+    Unknown,
+    /// The range passes the end of its object.
+    #[error("its object ends before: copy each object by itself")]
+    AcrossObjects,
+    /// It failed there.
+    #[error("it failed there ({}): the destination may have a part", std::io::Error::from_raw_os_error(*.0))]
+    Failed(i32),
+}
+
 impl HpeError {
+    /// What the network said in doing `what`.
+    pub(crate) fn network<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+        what: &'static str,
+    ) -> impl FnOnce(E) -> HpeError {
+        move |error| HpeError::Network { what, error: error.into() }
+    }
+
     /// The last error of the operating system, in doing `what`.
     pub(crate) fn system(what: &'static str) -> HpeError {
         HpeError::System { what, error: std::io::Error::last_os_error() }
@@ -183,7 +269,14 @@ impl HpeError {
             }
             HpeError::Full { .. } | HpeError::Objects { .. } | HpeError::Reserve { .. } => libc::ENOMEM,
             HpeError::NoDevice { .. } | HpeError::Lost { .. } | HpeError::Gpu(_) => libc::ENODEV,
-            HpeError::Timeout { .. } => libc::ETIMEDOUT,
+            HpeError::Timeout { .. } | HpeError::PeerLate { .. } => libc::ETIMEDOUT,
+            HpeError::PeerLost { .. } => libc::ECONNRESET,
+            HpeError::NoRank { .. } | HpeError::Elsewhere { .. } => libc::EFAULT,
+            HpeError::Refused { why, .. } => match why {
+                Refusal::Unknown | Refusal::AcrossObjects => libc::EFAULT,
+                Refusal::Failed(errno) => *errno,
+            },
+            HpeError::Join { .. } | HpeError::Network { .. } => libc::EIO,
             HpeError::Forked => libc::ECHILD,
             HpeError::InUse { .. } => libc::EBUSY,
             HpeError::System { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),

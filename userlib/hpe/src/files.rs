@@ -168,6 +168,7 @@ impl Runtime {
                 // SAFETY: the caller's contract; the range was checked.
                 unsafe { copier.feed(&Range::One(&copier.contexts[index], address), len, fill) }
             }
+            Place::Remote { rank, address } => Err(HpeError::Elsewhere { rank, address }),
             Place::Spread(object, offset) => {
                 let copier = self.copier();
                 let len = if more { len } else { len.min(copier.pool.buffer()) };
@@ -205,6 +206,7 @@ impl Runtime {
                 // SAFETY: the caller's contract; the range was checked.
                 unsafe { copier.drain(&Range::One(&copier.contexts[index], address), len, empty) }
             }
+            Place::Remote { rank, address } => Err(HpeError::Elsewhere { rank, address }),
             Place::Spread(object, offset) => {
                 let copier = self.copier();
                 let empty = |buffer: &[u8], done: usize| put(buffer.as_ptr(), buffer.len(), done);

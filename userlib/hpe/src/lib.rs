@@ -1,4 +1,5 @@
-//! One pointer for every memory of a host: any thread copies to and from any device, shares objects with it, and reads files into it.
+//! One pointer for every memory: any thread copies to and from any device of its host and of other ranks, shares objects with those of its
+//! host, and reads files into them.
 //!
 //! After J. Cabezas et al., *Runtime and Architecture Support for Efficient Data Exchange in Multi-Accelerator Applications* (HPE), cited
 //! as (digest n), and with today's means where they do better. Devices are GPUs and devices of the CPU executor.
@@ -34,6 +35,9 @@
 //! assert_eq!(unsafe { *shared }, 21);
 //! # Ok::<(), ggas_hpe::HpeError>(())
 //! ```
+//!
+//! Between the ranks of a job, each joins with its part of the network ([`Runtime::join`]); a rank tells others of an object by
+//! [`Runtime::remote`] of its own number, and they copy to and from that pointer as to and from any other.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -52,6 +56,7 @@ mod futex;
 #[rustfmt::skip]
 pub mod layout;
 mod map;
+mod network;
 mod objects;
 mod pinned;
 mod runtime;
@@ -64,7 +69,7 @@ pub use address::DeviceId;
 pub use builder::{Builder, Tracking};
 pub use context::{LockCounts, Locking, Wait};
 pub use copy::{Way, WayCounts};
-pub use error::HpeError;
+pub use error::{HpeError, Refusal};
 pub use map::{Map, RemoteCounts};
 pub use pinned::{PinnedBuffers, PinnedCounts};
 pub use runtime::{Counts, Runtime, SharedCounts, Use};

@@ -74,6 +74,8 @@ pub(crate) enum Place {
     Shared(Arc<Object>, usize),
     /// Bytes of a distributed object from an offset.
     Spread(Arc<Spread>, usize),
+    /// Memory of another rank, as that one calls it.
+    Remote { rank: u32, address: u64 },
 }
 
 impl Place {
@@ -86,6 +88,7 @@ impl Place {
             }
             Place::Shared(object, offset) => Place::Shared(object.clone(), offset + bytes),
             Place::Spread(object, offset) => Place::Spread(object.clone(), offset + bytes),
+            Place::Remote { rank, address } => Place::Remote { rank: *rank, address: address + bytes as u64 },
         }
     }
 }

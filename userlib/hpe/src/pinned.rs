@@ -28,10 +28,17 @@ pub struct PinnedCounts {
 }
 
 /// Two buffers of one size.
-struct Buffers {
+pub(crate) struct Buffers {
     // Before the pages: first the driver forgets them.
     _registered: Option<HostMapping>,
     memory: pages::Pages,
+}
+
+impl Buffers {
+    /// Where the first begins; the second follows.
+    pub fn start(&self) -> *mut u8 {
+        self.memory.start()
+    }
 }
 
 pub(crate) mod pages {
@@ -132,8 +139,7 @@ impl Pool {
     /// Two buffers, both at once, so that copies that wait for buffers hold none. Waits until copies of others end where the
     /// bound is reached; those are bounded.
     pub fn take(&self) -> Result<Pair<'_>, HpeError> {
-        let buffers =
-            self.take_buffers(true)?.ok_or(HpeError::Pinned { bound: self.bound, buffer: self.buffer })?;
+        let buffers = self.take_buffers(true)?.ok_or_else(|| self.too_small())?;
         Ok(Pair { pool: self, buffers: Some(buffers) })
     }
 
@@ -144,8 +150,19 @@ impl Pool {
         ranges.iter().any(|start| address >= *start && address - start <= pair.saturating_sub(len as u64))
     }
 
+    /// Whether the bound has room for so many pairs, beside slots.
+    pub fn has_pairs(&self, pairs: usize) -> bool {
+        let slots = if self.has_slots() { ALL } else { 0 };
+        pairs.saturating_mul(2 * self.buffer) <= self.bound - slots
+    }
+
+    /// What to say where it has not.
+    pub fn too_small(&self) -> HpeError {
+        HpeError::Pinned { bound: self.bound, buffer: self.buffer }
+    }
+
     /// Two buffers; without `wait` nothing where the bound is reached.
-    fn take_buffers(&self, wait: bool) -> Result<Option<Buffers>, HpeError> {
+    pub fn take_buffers(&self, wait: bool) -> Result<Option<Buffers>, HpeError> {
         let pair = 2 * self.buffer;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waited = false;
@@ -201,7 +218,7 @@ impl Pool {
         Some(Slot { slots: &self.slots, number, start: start.wrapping_add(number * SLOT) })
     }
 
-    fn give_back(&self, buffers: Buffers) {
+    pub fn give_back(&self, buffers: Buffers) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.counts.in_use -= 2 * self.buffer;
         state.idle.push(buffers);
@@ -253,7 +270,7 @@ impl Runtime {
 impl PinnedBuffers {
     /// Where the first begins; the second follows.
     pub fn start(&self) -> *mut u8 {
-        self.buffers.as_ref().map_or(std::ptr::null_mut(), |buffers| buffers.memory.start())
+        self.buffers.as_ref().map_or(std::ptr::null_mut(), |buffers| buffers.start())
     }
 
     /// Bytes of each.
@@ -308,7 +325,7 @@ pub(crate) struct Pair<'a> {
 impl Pair<'_> {
     /// Where buffer 0 or 1 begins.
     pub fn buffer(&self, which: usize) -> *mut u8 {
-        let start = self.buffers.as_ref().map_or(std::ptr::null_mut(), |buffers| buffers.memory.start());
+        let start = self.buffers.as_ref().map_or(std::ptr::null_mut(), |buffers| buffers.start());
         start.wrapping_add(which % 2 * self.pool.buffer)
     }
 

@@ -1,16 +1,18 @@
 //! The devices of a program behind one set of calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ggas_gpu::Gpu;
 
 use crate::address::{DeviceId, Owner, owner};
 use crate::builder::Builder;
 use crate::context::{Context, LockCounts};
-use crate::copy::{Copier, Counters, WayCounts};
+use crate::copy::{Copier, Counters, Way, WayCounts};
 use crate::direct::Direct;
 use crate::error::HpeError;
 use crate::fork;
+use crate::network::Network;
 use crate::objects::{Allocation, Kind, Objects, Place};
 use crate::pinned::{PinnedCounts, Pool};
 use crate::segment::{Room, Segment, is_reserved};
@@ -28,6 +30,9 @@ pub struct Runtime {
 
 pub(crate) struct Inner {
     pub generation: u32,
+    pub timeout: Duration,
+    /// Once this rank has joined others.
+    pub network: OnceLock<Network>,
     pub direct: Result<Direct, String>,
     pub objects: Objects,
     pub keeping: Arc<Keeping>,
@@ -42,6 +47,12 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // Nobody copies for others any more. In a child of a fork there is no station, and the port is another process's.
+        let network = self.network.take();
+        match fork::check(self.generation) {
+            Ok(()) => drop(network),
+            Err(_) => std::mem::forget(network),
+        }
         // Before the handler and the server go: somebody may wait for them.
         self.objects.clear();
     }
@@ -204,24 +215,31 @@ impl Runtime {
         index.map(|index| contexts[index].id())
     }
 
-    /// Copies between any two memories; returns when it is done.
+    /// Copies between any two memories, of other ranks, too, once this one has [joined](Self::join) them; returns when it is done.
     ///
     /// # Safety
     /// `len` bytes of the host's are memory; nobody writes the source or uses the destination until this returns, and after
     /// [`HpeError::Timeout`] not at all. Ranges of devices are checked.
     ///
     /// # Errors
-    /// [`HpeError::Unknown`], [`HpeError::AcrossObjects`], [`HpeError::Overlap`], [`HpeError::NoMemory`] change nothing. Behind
-    /// [`HpeError::Timeout`], [`HpeError::Lost`] and errors of drivers the destination may have a part of the bytes.
+    /// [`HpeError::Unknown`], [`HpeError::AcrossObjects`], [`HpeError::Overlap`], [`HpeError::NoMemory`], [`HpeError::NoRank`] change
+    /// nothing. Behind [`HpeError::Timeout`], [`HpeError::Lost`] and errors of drivers the destination may have a part of the bytes, as
+    /// behind [`HpeError::Refused`], [`HpeError::PeerLost`] and [`HpeError::PeerLate`] of other ranks.
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8, len: usize) -> Result<(), HpeError> {
         fork::check(self.inner.generation)?;
         if len == 0 {
             return Ok(());
         }
-        let (to, from) = (dst as u64, src as u64);
+        let (to, from) = (self.own(dst as u64), self.own(src as u64));
         let (dst, src) = (self.place(to, len)?, self.place(from, len)?);
         if to.abs_diff(from) < len as u64 {
             return Err(HpeError::Overlap { src: from, dst: to, len });
+        }
+        if let (Some(network), true) = (self.network(), is_remote(&dst) || is_remote(&src)) {
+            // SAFETY: the caller's contract; the other rank checks its ranges.
+            unsafe { network.copy(&self.copier(), &dst, &src, len)? };
+            self.inner.counters.add(Way::Network, len);
+            return Ok(());
         }
         // SAFETY: the caller's contract; ranges of devices were checked.
         unsafe { self.copier().copy(&dst, &src, len) }
@@ -234,6 +252,9 @@ impl Runtime {
     }
 
     pub(crate) fn place(&self, address: u64, len: usize) -> Result<Place, HpeError> {
+        if let Some((rank, address)) = crate::address::rank(address) {
+            return self.remote_place(rank, address, len);
+        }
         self.inner.objects.place(address, len, &self.inner.contexts)
     }
 
@@ -251,6 +272,7 @@ impl Runtime {
             Place::Host(address) | Place::Device { address, .. } => Ok(address),
             Place::Shared(object, offset) => Ok(object.memory.inside + offset as u64),
             Place::Spread(object, offset) => Ok(object.inside() + offset as u64),
+            Place::Remote { rank, address } => Err(HpeError::Elsewhere { rank, address }),
         }
     }
 
@@ -310,6 +332,10 @@ impl Runtime {
         self.inner.contexts[self.index(device)?].device.end();
         Ok(())
     }
+}
+
+fn is_remote(place: &Place) -> bool {
+    matches!(place, Place::Remote { .. })
 }
 
 /// Objects of a launch, which are taken back on drop: also when a kernel's caller panics.
