@@ -25,10 +25,21 @@ int ggas_hpe_devices(void);
 void *ggas_hpe_alloc(int device, size_t bytes);
 
 /*
- * Zeroed memory in one range, parts of which lie on all GPUs, in order, or where there is none on all
- * devices of the executor. NULL and errno, as above (EINVAL: GPUs that do not reach each other).
+ * Zeroed memory in one range, equal parts of which lie on all GPUs, in order, or where there is none on all
+ * devices of the executor. Parts are rounded up to what is mapped at once (4 KiB, on GPUs 2 MiB), so that
+ * the last ones may have less, or nothing. All calls here and file calls take it as they take other
+ * memory, across parts, too. NULL and errno, as above (EINVAL: GPUs that do not reach each other).
  */
 void *ggas_hpe_alloc_spread(size_t bytes);
+
+/* The device, 0, 1, ..., that has the byte at a pointer; -1 for memory of the host. */
+int ggas_hpe_owner(const void *pointer);
+
+/*
+ * Where kernels find what the host calls `pointer`: the same on GPUs, another address on devices of the
+ * executor. NULL and errno (EFAULT: nobody's, or freed).
+ */
+void *ggas_hpe_device_address(const void *pointer);
 
 /*
  * Two pinned buffers side by side, each of *bytes, from which copy engines copy; NULL without errno's

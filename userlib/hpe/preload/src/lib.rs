@@ -86,6 +86,22 @@ pub extern "C" fn ggas_hpe_alloc_spread(bytes: usize) -> *mut c_void {
     made.map_or_else(|error| fail(&error, std::ptr::null_mut()), <*mut u8>::cast)
 }
 
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_owner(pointer: *const c_void) -> c_int {
+    let Ok(runtime) = runtime() else { return -1 };
+    let owner = runtime.owner(pointer.cast());
+    let number = owner.and_then(|owner| runtime.devices().iter().position(|device| *device == owner));
+    number.map_or(-1, |number| number as c_int)
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_device_address(pointer: *const c_void) -> *mut c_void {
+    let found = runtime().and_then(|runtime| runtime.device_address(pointer.cast()));
+    found.map_or_else(|error| fail(&error, std::ptr::null_mut()), |address| address as *mut c_void)
+}
+
 /// Pinned buffers that C has.
 static TAKEN: Mutex<Vec<PinnedBuffers>> = Mutex::new(Vec::new());
 

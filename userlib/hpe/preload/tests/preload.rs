@@ -11,28 +11,45 @@ fn library() -> PathBuf {
     found.into_iter().find(|path| path.exists()).expect("libggas_hpe_preload.so in the target folder")
 }
 
-fn program() -> PathBuf {
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("files");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files.c");
+/// Compiles a program of these tests.
+fn program(name: &str, arguments: &[&str]) -> PathBuf {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let source = format!("tests/{name}.c");
     let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(&built).args([source, "-ldl"]);
+    compiler.current_dir(env!("CARGO_MANIFEST_DIR"));
+    compiler
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-Iinclude", "-o"])
+        .arg(&built)
+        .arg(source)
+        .args(arguments);
     assert!(compiler.status().unwrap().success());
     built
 }
 
+/// What it prints; it ends well.
+fn said_by(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{:?}: {said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn a_c_program_reads_and_writes_files_of_devices() {
-    let program = program();
-    let run = |preload: Option<&Path>| {
+    let program = program("files", &["-ldl"]);
+    assert_eq!(said_by(&mut Command::new(&program)), "absent\n");
+    assert_eq!(said_by(Command::new(&program).env("LD_PRELOAD", library())), "all well\n");
+}
+
+#[test]
+fn a_c_program_spreads_memory_over_devices() {
+    let library = library();
+    let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
+    let program = program("spread", &[library.to_str().unwrap(), &path, "-lpthread"]);
+    for devices in ["1", "2", "3", "7"] {
         let mut command = Command::new(&program);
-        if let Some(library) = preload {
-            command.env("LD_PRELOAD", library);
-        }
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{:?}: {said}", output.status);
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(run(None), "absent\n");
-    assert_eq!(run(Some(&library())), "all well\n");
+        // Devices of the executor alone, whatever GPUs there are.
+        command.arg(devices).env("GGAS_HPE_DEVICES", devices).env("CUDA_VISIBLE_DEVICES", "");
+        assert_eq!(said_by(&mut command), "all well\n", "{devices} devices");
+    }
 }
