@@ -40,20 +40,22 @@ static int end(struct stage *stage, MPI_Status *status, int error, MPI_Comm comm
 	return result;
 }
 
-/* A device's message that is long enough to go in parts, begun; else NULL. */
-static struct out *split(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+/* A message that is long enough to go in parts, begun; else NULL. Of the host's where that is asked for, unless it is `now`. */
+static struct out *split(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, enum out_kind now)
 {
+	int device = hpe_mpi_part() && hpe_mpi_is_device(buf);
+	enum out_kind kind = now | (device ? OUT_DEVICE : OUT_HOST);
 	struct range range;
 	size_t bytes;
 
-	if (count <= 0 || dest == MPI_PROC_NULL || !hpe_mpi_part() || !hpe_mpi_is_device(buf) ||
-	    hpe_mpi_range(count, type, &range) || !range.dense)
+	if (count <= 0 || dest == MPI_PROC_NULL || buf == MPI_BOTTOM || !hpe_mpi_part() ||
+	    (!device && (now || !hpe_mpi_splits_host())) || hpe_mpi_range(count, type, &range) || !range.dense)
 		return NULL;
 	bytes = (size_t)(range.end - range.start);
 	/* What is freed or too short is told before anything is sent: as of short messages. */
 	if (!hpe_mpi_is_long(bytes) || !ggas_hpe_holds((const char *)buf + range.start, bytes))
 		return NULL;
-	return hpe_mpi_out((const char *)buf + range.start, bytes, dest, tag, comm);
+	return hpe_mpi_out((const char *)buf + range.start, bytes, dest, tag, comm, kind);
 }
 
 static int end_out(struct out *out, MPI_Comm comm, const char *call)
@@ -101,7 +103,7 @@ static int is_plain(const struct stage *stage, const struct redirect *redirect)
 int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) \
 { \
 	struct stage stage; \
-	struct out *out = split(buf, count, type, dest, tag, comm); \
+	struct out *out = split(buf, count, type, dest, tag, comm, 0); \
 	int error; \
 \
 	if (out) \
@@ -184,7 +186,7 @@ int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int 
 		return error;
 	if (source != MPI_PROC_NULL)
 		hpe_mpi_redirect(&redirect, &source, &recvtag, &from);
-	parts = split(sendbuf, sendcount, sendtype, dest, sendtag, comm);
+	parts = split(sendbuf, sendcount, sendtype, dest, sendtag, comm, 0);
 	if (!parts && !redirect.data) {
 		error = begin(&out, sendbuf, sendcount, sendtype, READ, comm, "MPI_Sendrecv");
 		if (!error)
@@ -247,8 +249,11 @@ int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int 
 int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request) \
 { \
 	struct stage stage; \
-	int error = begin(&stage, buf, count, type, READ, comm, "MPI_" #name); \
+	struct out *out = split(buf, count, type, dest, tag, comm, OUT_NOW); \
+	int error = out ? hpe_mpi_out_now(out, request) : begin(&stage, buf, count, type, READ, comm, "MPI_" #name); \
 \
+	if (out) \
+		return error ? hpe_mpi_fail(comm, error, "MPI_" #name, "cannot send memory of a device in parts") : error; \
 	if (error) \
 		return error; \
 	error = PMPI_##name(stage.buffer, count, type, dest, tag, comm, request); \

@@ -3,11 +3,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ggas_hpe.h"
+#include "tags.h"
 
 /* How long an answer is waited for once a receive has the letter, in seconds. */
 #define PATIENCE 0.002
@@ -17,14 +17,12 @@ _Static_assert(sizeof(struct letter) <= LETTER, "a letter fits its message");
 
 static MPI_Comm own = MPI_COMM_NULL, self = MPI_COMM_NULL;
 static size_t part;
-static int here;
-/* Tags of parts on the communicator of this library: so many even ones, and answers the odd ones behind. */
-static int most_tags;
-static atomic_int tags;
+static int here, host_too;
 
 struct out {
 	struct out *next;
 	const char *from;
+	int of_host;
 	size_t bytes, copied;
 	int dest, tag, state, error;
 	double since;
@@ -49,6 +47,11 @@ size_t hpe_mpi_part(void)
 	return part;
 }
 
+int hpe_mpi_splits_host(void)
+{
+	return part && host_too;
+}
+
 int hpe_mpi_is_long(size_t bytes)
 {
 	return part && bytes >= 2 * part;
@@ -67,9 +70,8 @@ MPI_Comm hpe_mpi_self(void)
 /* Behind MPI_Init: where it is asked for, all processes of the job come here, or none. */
 static int begin(int error)
 {
-	const char *asked = getenv("GGAS_HPE_MPI_PART");
+	const char *asked = getenv("GGAS_HPE_MPI_PART"), *host = getenv("GGAS_HPE_MPI_PART_HOST");
 	size_t bytes = asked ? strtoull(asked, NULL, 0) : 0;
-	int *bound, found = 0;
 
 	if (error || !bytes)
 		return error;
@@ -81,9 +83,7 @@ static int begin(int error)
 	if ((error = PMPI_Comm_dup(MPI_COMM_WORLD, &own)) || (error = PMPI_Comm_dup(MPI_COMM_SELF, &self)))
 		return error;
 	PMPI_Comm_rank(own, &here);
-	/* At least 32767, says the standard. */
-	PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
-	most_tags = (found ? *bound : 32767) / 2;
+	host_too = host && strcmp(host, "0");
 	part = bytes;
 	return MPI_SUCCESS;
 }
@@ -182,6 +182,7 @@ void hpe_mpi_reap(int all)
 		struct out *out = ended;
 
 		ended = out->next;
+		hpe_mpi_return_tag(out->tag);
 		free(out->sending);
 		free(out->memory);
 		free(out);
@@ -199,7 +200,40 @@ int MPI_Finalize(void)
 	return PMPI_Finalize();
 }
 
-struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm)
+/* Memory of the host for all parts; false without. */
+static int take_room(struct out *out)
+{
+	int count = (int)((out->bytes + part - 1) / part);
+	char *memory = malloc(out->bytes);
+	MPI_Request *sending = malloc((size_t)count * sizeof(*sending));
+
+	if (!memory || !sending) {
+		free(memory);
+		free(sending);
+		return 0;
+	}
+	hpe_mpi_return_buffers(out->pinned, out->memory);
+	out->pinned = NULL;
+	out->memory = memory;
+	out->sending = sending;
+	out->count = count;
+	return 1;
+}
+
+/* What a message needs besides; false without. */
+static int equip(struct out *out, enum out_kind kind)
+{
+	out->tag = hpe_mpi_take_tag();
+	if (out->tag < 0)
+		return 0;
+	if (kind & OUT_NOW ? take_room(out) : out->of_host ||
+			     hpe_mpi_take_buffers(out->buffers, &out->pinned, &out->memory, part))
+		return 1;
+	hpe_mpi_return_tag(out->tag);
+	return 0;
+}
+
+struct out *hpe_mpi_out(const void *from, size_t bytes, int dest, int tag, MPI_Comm comm, enum out_kind kind)
 {
 	int world = in_world(dest, comm);
 	struct letter letter = { { MARK[0], MARK[1] }, bytes, part, here, 0 };
@@ -209,16 +243,16 @@ struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI
 	hpe_mpi_reap(0);
 	if (!out)
 		return NULL;
-	if (!hpe_mpi_take_buffers(out->buffers, &out->pinned, &out->memory, part)) {
+	out->from = from;
+	out->of_host = !!(kind & OUT_HOST);
+	out->bytes = bytes;
+	out->dest = world;
+	if (!equip(out, kind)) {
 		free(out);
 		return NULL;
 	}
-	letter.tag = 2 * (int)((unsigned)atomic_fetch_add(&tags, 1) % (unsigned)most_tags);
+	letter.tag = out->tag;
 	memcpy(out->message, &letter, sizeof(letter));
-	out->from = device;
-	out->bytes = bytes;
-	out->dest = world;
-	out->tag = letter.tag;
 	out->since = PMPI_Wtime();
 	out->sent = out->answer = out->two[0] = out->two[1] = MPI_REQUEST_NULL;
 	error = PMPI_Irecv(NULL, 0, MPI_BYTE, world, letter.tag + 1, own, &out->answer);
@@ -236,31 +270,32 @@ struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI
 	return out;
 }
 
-/* Puts all parts into memory of the host and hands them to MPI; false without memory. */
-static int keep(struct out *out)
+/* Copies all parts to memory of the host, and hands each to MPI while the next is copied. */
+static void hand_over(struct out *out)
 {
-	int count = (int)((out->bytes + part - 1) / part);
-	char *memory = malloc(out->bytes);
-	MPI_Request *sending = malloc((size_t)count * sizeof(*sending));
+	char *memory = out->memory;
 
-	if (!memory || !sending) {
-		free(memory);
-		free(sending);
-		return 0;
-	}
-	if (ggas_hpe_copy(memory, out->from, out->bytes))
-		out->error = MPI_ERR_BUFFER;
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < out->count; i++) {
 		size_t at = (size_t)i * part, bytes = out->bytes - at < part ? out->bytes - at : part;
 
-		PMPI_Isend(memory + at, (int)bytes, MPI_BYTE, out->dest, out->tag, own, &sending[i]);
+		if (ggas_hpe_copy(memory + at, out->from + at, bytes))
+			out->error = MPI_ERR_BUFFER;
+		out->sending[i] = MPI_REQUEST_NULL;
+		PMPI_Isend(memory + at, (int)bytes, MPI_BYTE, out->dest, out->tag, own, &out->sending[i]);
 	}
-	hpe_mpi_return_buffers(out->pinned, out->memory);
-	out->pinned = NULL;
-	out->memory = memory;
-	out->sending = sending;
-	out->count = count;
-	return 1;
+	out->state = KEPT;
+}
+
+int hpe_mpi_out_now(struct out *out, MPI_Request *request)
+{
+	*request = MPI_REQUEST_NULL;
+	if (out->state == ASKED) {
+		hand_over(out);
+		/* The caller waits for this; the answer, which comes later, says that it has ended. */
+		*request = out->sent;
+		out->sent = MPI_REQUEST_NULL;
+	}
+	return hpe_mpi_out_end(out);
 }
 
 int hpe_mpi_out_moves(struct out *out)
@@ -278,9 +313,9 @@ int hpe_mpi_out_moves(struct out *out)
 		PMPI_Test(&out->sent, &flag, MPI_STATUS_IGNORE);
 		if (!flag)
 			out->since = PMPI_Wtime();
-		else if (PMPI_Wtime() - out->since > PATIENCE && keep(out))
-			out->state = KEPT;
-		return 0;
+		else if (PMPI_Wtime() - out->since > PATIENCE && take_room(out))
+			hand_over(out);
+		return out->state == KEPT;
 	case ANSWERED:
 		for (int i = out->copied / part % 2, tried = 0; tried < 2 && out->copied < out->bytes; tried++, i = 1 - i) {
 			size_t left = out->bytes - out->copied, bytes = left < part ? left : part;
@@ -288,10 +323,11 @@ int hpe_mpi_out_moves(struct out *out)
 			PMPI_Test(&out->two[i], &flag, MPI_STATUS_IGNORE);
 			if (!flag)
 				return 0;
-			/* While the part before is under way. */
-			if (ggas_hpe_copy(out->buffers[i], out->from + out->copied, bytes))
+			/* While the part before is under way; the host's own goes from where it is. */
+			if (!out->of_host && ggas_hpe_copy(out->buffers[i], out->from + out->copied, bytes))
 				out->error = MPI_ERR_BUFFER;
-			PMPI_Isend(out->buffers[i], (int)bytes, MPI_BYTE, out->dest, out->tag, own, &out->two[i]);
+			PMPI_Isend(out->of_host ? out->from + out->copied : out->buffers[i], (int)bytes, MPI_BYTE, out->dest,
+				   out->tag, own, &out->two[i]);
 			out->copied += bytes;
 		}
 		if (out->copied == out->bytes && are_done(out->two, 2) && are_done(&out->sent, 1))
@@ -313,7 +349,9 @@ int hpe_mpi_out_end(struct out *out)
 		pthread_mutex_unlock(&lock);
 		return error;
 	}
+	hpe_mpi_return_tag(out->tag);
 	hpe_mpi_return_buffers(out->pinned, out->memory);
+	free(out->sending);
 	free(out);
 	return error;
 }

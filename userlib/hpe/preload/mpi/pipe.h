@@ -34,17 +34,29 @@ struct out;
 /* Bytes of a part, or 0: messages go whole (without GGAS_HPE_MPI_PART, or no memory). */
 size_t hpe_mpi_part(void);
 
+/* Whether messages from memory of the host go in parts, too (GGAS_HPE_MPI_PART_HOST=1). */
+int hpe_mpi_splits_host(void);
+
 /* Whether `bytes` bytes make several parts. */
 int hpe_mpi_is_long(size_t bytes);
 
 /* The letter in a message of LETTER bytes, if it is one. */
 int hpe_mpi_read_letter(const void *message, struct letter *letter);
 
+/* Where the bytes are, and whether the caller wants to go on at once. */
+enum out_kind { OUT_DEVICE = 0, OUT_HOST = 1, OUT_NOW = 2 };
+
 /*
- * Begins a message of `bytes` at a device's address, which does not end before its receive begins. NULL where it has to go
- * whole: to a process of another world, or without memory.
+ * Begins a message of `bytes` bytes, which does not end before its receive begins. NULL where it has to go whole: to a
+ * process of another world, without memory, or with as many messages under way as there are tags for parts.
  */
-struct out *hpe_mpi_out(const void *device, size_t bytes, int dest, int tag, MPI_Comm comm);
+struct out *hpe_mpi_out(const void *from, size_t bytes, int dest, int tag, MPI_Comm comm, enum out_kind kind);
+
+/*
+ * Of one with OUT_NOW: copies all of it, and hands each part to MPI at once. `request` is complete when a receive has
+ * begun; nobody need move the message on. Returns its error.
+ */
+int hpe_mpi_out_now(struct out *out, MPI_Request *request);
 
 /*
  * Moves a message on; true once the caller may use the buffer. Then end it, which returns its error.

@@ -41,5 +41,7 @@ void orders(void);
 void broadcasts(void);
 void waits(void);
 void overtaken(void);
+void from_host(void);
+void not_blocking(void);
 
 #endif

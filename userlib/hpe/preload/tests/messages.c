@@ -337,6 +337,8 @@ static void long_messages(void)
 	orders();
 	broadcasts();
 	overtaken();
+	from_host();
+	not_blocking();
 	if (are_in_parts()) {
 		waits();
 		truncated();

@@ -42,8 +42,14 @@ fn compile(mpicc: &Path, built: &Path, arguments: &[&str], sources: &[&str]) {
     assert!(compiler.status().unwrap().success(), "{}", mpicc.display());
 }
 
-/// `part`: bytes of the parts of long messages; without, all messages go whole.
-fn run(mpirun: &Path, ranks: u32, preload: Option<String>, part: Option<u32>, program: &Path) -> String {
+/// `part`: bytes of the parts of long messages; without, all messages go whole. `host`: those from memory of the host go in parts, too.
+fn run(
+    mpirun: &Path,
+    ranks: u32,
+    preload: Option<String>,
+    (part, host): (Option<u32>, u32),
+    program: &Path,
+) -> String {
     let mut command = Command::new(mpirun);
     // More ranks than cores, and root in containers: Open MPI asks to be told.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -53,6 +59,7 @@ fn run(mpirun: &Path, ranks: u32, preload: Option<String>, part: Option<u32>, pr
     if let Some(preload) = preload {
         command.arg("env").arg(format!("LD_PRELOAD={preload}"));
         command.args(part.map(|part| format!("GGAS_HPE_MPI_PART={part}")));
+        command.arg(format!("GGAS_HPE_MPI_PART_HOST={host}"));
     }
     let output = command.arg(program).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -73,14 +80,29 @@ fn an_mpi_program_passes_pointers_of_devices() {
         let program = folder.join(format!("messages-{number}"));
         let shim = folder.join(format!("libggas_hpe_mpi-{number}.so"));
         compile(&mpicc, &program, &["-ldl"], &["tests/messages.c", "tests/promises.c"]);
-        let names = ["messages", "requests", "collectives", "stage", "pipe", "pipe_in", "held", "parts"];
+        let names =
+            ["messages", "requests", "collectives", "stage", "pipe", "pipe_in", "held", "parts", "tags"];
         let sources = names.map(|name| format!("mpi/{name}.c"));
         let sources: Vec<_> = sources.iter().map(String::as_str).collect();
         compile(&mpicc, &shim, &["-shared", "-fPIC", "-Wl,-z,now"], &sources);
         let preload = format!("{}:{}", shim.display(), library().display());
-        assert_eq!(run(&mpirun, 2, None, None, &program), "absent\n");
-        for (ranks, part) in [(2, None), (3, None), (2, Some(65_536)), (3, Some(300_001)), (2, Some(0))] {
-            assert_eq!(run(&mpirun, ranks, Some(preload.clone()), part, &program), "all well\n", "{part:?}");
+        assert_eq!(run(&mpirun, 2, None, (None, 0), &program), "absent\n");
+        let parts = [(Some(65_536), 0), (Some(65_536), 1), (Some(0), 1)].map(|parts| (2, parts));
+        let wholes = [(2, (None, 0)), (3, (None, 0)), (3, (Some(300_001), 0)), (3, (Some(300_001), 1))];
+        for (ranks, parts) in wholes.into_iter().chain(parts) {
+            assert_eq!(
+                run(&mpirun, ranks, Some(preload.clone()), parts, &program),
+                "all well\n",
+                "{parts:?}"
+            );
         }
     }
+}
+
+#[test]
+fn a_tag_of_parts_is_one_messages_at_a_time() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tags");
+    compile(Path::new("cc"), &program, &["-lpthread"], &["tests/tags.c", "mpi/tags.c"]);
+    let output = Command::new(&program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "all well\n", "{output:?}");
 }

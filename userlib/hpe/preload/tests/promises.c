@@ -154,3 +154,72 @@ void overtaken(void)
 	CHECK(!MPI_Imrecv(text, LETTER, MPI_CHAR, &message, &requests[0]) && !MPI_Wait(&requests[0], &status));
 	CHECK(!strcmp(text, "no letter") && status.MPI_TAG == 25 && !MPI_Get_count(&status, MPI_CHAR, &count) && count == LETTER);
 }
+
+/* From memory of the host to that of devices and of the host, which its owner may use again at once. */
+void from_host(void)
+{
+	int *own = malloc(sizeof(host));
+	MPI_Status status;
+
+	CHECK(own);
+	for (int round = 0; round < 4; round++) {
+		int to_device = round < 2;
+
+		if (rank == 0) {
+			for (int i = 0; i < COUNT; i++)
+				own[i] = value(round, i);
+			CHECK(!(round & 1 ? MPI_Ssend : MPI_Send)(own, COUNT, MPI_INT, 1, 26, MPI_COMM_WORLD));
+			memset(own, 0, sizeof(host));
+		}
+		if (rank != 1)
+			continue;
+		clear(b, COUNT);
+		CHECK(!MPI_Recv(to_device ? b : own, COUNT, MPI_INT, 0, 26, MPI_COMM_WORLD, &status));
+		CHECK(counted(&status) == COUNT);
+		CHECK(!to_device || holds(b, round, COUNT));
+		for (int i = 0; i < COUNT && !to_device; i++)
+			CHECK(own[i] == value(round, i));
+	}
+	for (int i = 0; i < COUNT; i++)
+		own[i] = value(rank, i);
+	clear(b, COUNT);
+	CHECK(!MPI_Sendrecv(own, COUNT, MPI_INT, right, 27, b, COUNT, MPI_INT, left, 27, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+	CHECK(holds(b, left, COUNT));
+	free(own);
+}
+
+/*
+ * Sends that do not block: one is not complete before its receive begins, and goes on while its process is in another
+ * call. By the largest tag that MPI promises, and from all to all at once, of which some are waited for in another order.
+ */
+void not_blocking(void)
+{
+	enum { MANY = 6 };
+	MPI_Request request, all[2 * MANY];
+	int flag = 0, go = 1, each = COUNT / MANY;
+
+	fill(a, rank, COUNT);
+	if (rank == 0) {
+		CHECK(!MPI_Issend(a, COUNT, MPI_INT, 1, 32767, MPI_COMM_WORLD, &request));
+		CHECK(!MPI_Test(&request, &flag, MPI_STATUS_IGNORE) && !flag);
+		CHECK(!MPI_Send(&go, 1, MPI_INT, 1, 28, MPI_COMM_WORLD));
+	}
+	if (rank == 1) {
+		clear(b, COUNT);
+		CHECK(!MPI_Recv(&go, 1, MPI_INT, 0, 28, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+		CHECK(!MPI_Recv(b, COUNT, MPI_INT, 0, 32767, MPI_COMM_WORLD, MPI_STATUS_IGNORE) && holds(b, 0, COUNT));
+	}
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	CHECK(rank || !MPI_Wait(&request, MPI_STATUS_IGNORE));
+	clear(b, COUNT);
+	fill(a, rank, COUNT);
+	for (int i = 0; i < MANY; i++) {
+		CHECK(!MPI_Isend(a + i * each, each, MPI_INT, right, i, MPI_COMM_WORLD, &all[MANY + i]));
+		CHECK(!MPI_Irecv(b + i * each, each, MPI_INT, left, i, MPI_COMM_WORLD, &all[i]));
+	}
+	CHECK(!MPI_Wait(&all[MANY - 1], MPI_STATUS_IGNORE) && !MPI_Wait(&all[2 * MANY - 1], MPI_STATUS_IGNORE));
+	CHECK(!MPI_Waitall(2 * MANY, all, MPI_STATUSES_IGNORE) && holds(b, left, MANY * each));
+	/* What was sent may be written again. */
+	clear(a, COUNT);
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+}
