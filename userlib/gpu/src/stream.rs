@@ -149,6 +149,17 @@ impl Stream {
         self.gpu.check("cuStreamWriteValue64", result)
     }
 
+    /// Has later work of this stream begin once the work before an event's last mark is done, which may be another GPU's; at once where
+    /// it marked nothing.
+    ///
+    /// # Errors
+    /// Driver errors.
+    pub fn wait_event(&self, event: &Event) -> Result<(), GpuError> {
+        self.gpu.enter()?;
+        // SAFETY: both live as long as their owners, which are borrowed here; the driver keeps the mark.
+        self.gpu.check("cuStreamWaitEvent", unsafe { cuStreamWaitEvent(self.raw.0, event.raw.0, 0) })
+    }
+
     /// Has later work of this stream begin once the word at `address` has reached `value`; what was written before
     /// that word was is visible to it. Without a bound: see [`Queue`](crate::Queue).
     ///

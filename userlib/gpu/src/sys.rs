@@ -51,7 +51,8 @@ driver_calls! {
     cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleLoadData,
     cuPointerGetAttribute,
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
-    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamSynchronize, cuStreamWaitValue64_v2,
+    cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
+    cuStreamWaitValue64_v2,
     cuStreamWriteValue32_v2, cuStreamWriteValue64_v2,
 }
 

@@ -21,6 +21,7 @@ use crate::shared::object::{self, Between, Keeping};
 use crate::shared::serve::{Desk, Server, pipe};
 use crate::shared::track::Track;
 use crate::shared::userfault::Userfault;
+use crate::staged::Staging;
 
 /// How the host's accesses to shared objects are seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub struct Builder {
     executors: usize,
     gpus: Vec<Gpu>,
     peers: bool,
+    staging: Staging,
     buffer: usize,
     bound: usize,
     wait: Wait,
@@ -59,6 +61,7 @@ impl Default for Builder {
             executors: 0,
             gpus: Vec::new(),
             peers: true,
+            staging: Staging::default(),
             buffer: 4 << 20,
             bound: 66 << 20,
             wait: Wait::SPIN_FIRST,
@@ -93,6 +96,12 @@ impl Builder {
     #[must_use]
     pub fn peers(self, peers: bool) -> Builder {
         Builder { peers, ..self }
+    }
+
+    /// How copies between devices that are staged go through their pair of buffers; [`Staging::default`] by default.
+    #[must_use]
+    pub fn staging(self, staging: Staging) -> Builder {
+        Builder { staging, ..self }
     }
 
     /// Bytes of a pinned buffer, 4 MiB by default, and the most bytes that are pinned at a time, 66 MiB by default: eight pairs of buffers,
@@ -221,6 +230,7 @@ impl Builder {
             pool: Pool::new(self.buffer, self.bound, self.gpus.into_iter().next())?,
             counters: Counters::default(),
             peers: self.peers,
+            staging: self.staging,
             contexts,
             segments,
         };

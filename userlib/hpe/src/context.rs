@@ -152,7 +152,7 @@ impl Context {
                 let mut queue = self.lock();
                 // SAFETY: the caller's contract.
                 let number = unsafe { self.device.submit(&mut queue, dst, src, len)? };
-                self.poll(|| self.device.is_done(&mut queue, number))
+                self.until(|| self.device.is_done(&mut queue, number))
             }
         }
     }
@@ -208,7 +208,7 @@ impl Context {
     pub fn finish(&self, ticket: Ticket) -> Result<(), HpeError> {
         // Who only looks takes no lock. A copy that failed never looks done: the device is asked from time to time.
         let mut looks = 0u32;
-        self.poll(|| {
+        self.until(|| {
             looks = looks.wrapping_add(1);
             match self.device.look(ticket.0) {
                 Look::Done => Ok(true),
@@ -218,7 +218,8 @@ impl Context {
         })
     }
 
-    fn poll(&self, mut is_done: impl FnMut() -> Result<bool, HpeError>) -> Result<(), HpeError> {
+    /// Waits, as long as for a copy, until something is done.
+    pub fn until(&self, mut is_done: impl FnMut() -> Result<bool, HpeError>) -> Result<(), HpeError> {
         let began = Clock::REAL.now();
         loop {
             if is_done()? {

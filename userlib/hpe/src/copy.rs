@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::blocks::Range;
-use crate::context::{Context, Ticket};
+use crate::context::Context;
 use crate::error::HpeError;
 use crate::objects::Place;
 use crate::pinned::{Pair, Pool, Slot};
 use crate::spread::Piece;
+use crate::staged::{Ends, Staging};
 
 /// How bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) struct Copier<'a> {
     pub counters: &'a Counters,
     /// Whether devices are asked to reach each other.
     pub peers: bool,
+    /// How copies between devices that do not go through pinned memory.
+    pub staging: Staging,
 }
 
 impl Copier<'_> {
@@ -209,48 +212,8 @@ impl Copier<'_> {
         }
         let pair = self.pool.take()?;
         // SAFETY: the same.
-        let staged = unsafe { self.through(&pair, to, dst, from, src, len) };
+        let staged = unsafe { self.through(&pair, Ends { to, dst, from, src, len }) };
         settle(pair, staged).map(|()| Way::Staged)
-    }
-
-    /// While blocks come from the source, those before go to the destination. The two buffers are four halves here, so that each
-    /// engine has the next block queued before one ends.
-    ///
-    /// # Safety
-    /// As [`copy`](Self::copy).
-    unsafe fn through(
-        &self,
-        pair: &Pair<'_>,
-        to: &Context,
-        dst: u64,
-        from: &Context,
-        src: u64,
-        len: usize,
-    ) -> Result<(), HpeError> {
-        let half = self.pool.buffer() / 2;
-        let at = |block: usize| pair.buffer(block / 2) as u64 + (block % 2 * half) as u64;
-        let mut coming: [Option<(Ticket, usize, usize)>; 4] = [None; 4];
-        let mut sending: [Option<Ticket>; 4] = [None; 4];
-        let send = |block: usize, coming: &mut [Option<_>; 4], sending: &mut [Option<Ticket>; 4]| {
-            let Some((ticket, offset, bytes)) = coming[block % 4].take() else { return Ok(()) };
-            from.finish(ticket)?;
-            // SAFETY: the caller's contract; the block is there.
-            sending[block % 4] = Some(unsafe { to.submit(dst + offset as u64, at(block), bytes)? });
-            Ok::<(), HpeError>(())
-        };
-        for (block, (offset, bytes)) in blocks(len, half).enumerate() {
-            if let Some(ticket) = sending[block % 4].take() {
-                to.finish(ticket)?;
-            }
-            // SAFETY: the caller's contract; what was there has been sent.
-            let ticket = unsafe { from.submit(at(block), src + offset as u64, bytes)? };
-            coming[block % 4] = Some((ticket, offset, bytes));
-            // The block before, while this one comes.
-            send(block + 3, &mut coming, &mut sending)?;
-        }
-        (0..4).try_for_each(|block| send(block, &mut coming, &mut sending))?;
-        // A device carries its copies out in order or not: all are looked at.
-        sending.into_iter().flatten().try_for_each(|ticket| to.finish(ticket))
     }
 }
 

@@ -64,6 +64,7 @@ mod segment;
 mod shared;
 mod slots;
 mod spread;
+mod staged;
 
 pub use address::DeviceId;
 pub use builder::{Builder, Tracking};
@@ -73,3 +74,4 @@ pub use error::{HpeError, Refusal};
 pub use map::{Map, RemoteCounts};
 pub use pinned::{PinnedBuffers, PinnedCounts};
 pub use runtime::{Counts, Runtime, SharedCounts, Use};
+pub use staged::{Staging, Told};

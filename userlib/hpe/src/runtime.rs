@@ -21,6 +21,7 @@ use crate::shared::object::{Keeping, Object};
 use crate::shared::serve::Server;
 use crate::shared::table;
 use crate::spread::{Spread, stride};
+use crate::staged::Staging;
 
 /// All devices of a program, which any of its threads may use. Cheap to clone.
 #[derive(Clone)]
@@ -41,8 +42,17 @@ pub(crate) struct Inner {
     pub pool: Pool,
     pub counters: Counters,
     pub peers: bool,
+    pub staging: Staging,
     pub contexts: Vec<Context>,
     pub segments: Vec<Arc<Segment>>,
+}
+
+impl Inner {
+    /// Counts copies so.
+    pub fn copier<'a>(&'a self, counters: &'a Counters) -> Copier<'a> {
+        let Inner { contexts, pool, peers, staging, .. } = self;
+        Copier { contexts, pool, counters, peers: *peers, staging: *staging }
+    }
 }
 
 impl Drop for Inner {
@@ -259,8 +269,7 @@ impl Runtime {
     }
 
     pub(crate) fn copier(&self) -> Copier<'_> {
-        let inner = &*self.inner;
-        Copier { contexts: &inner.contexts, pool: &inner.pool, counters: &inner.counters, peers: inner.peers }
+        self.inner.copier(&self.inner.counters)
     }
 
     /// Where kernels find what the host calls `address`. For executor devices: [`view`](crate::address::view).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{devices, on_gpus};
 use ggas_hpe::address::{Owner, owner, view};
-use ggas_hpe::{HpeError, Runtime, Wait, Way};
+use ggas_hpe::{HpeError, Runtime, Staging, Told, Wait, Way};
 
 const BUFFER: usize = 64 << 10;
 
@@ -65,6 +65,22 @@ fn short_copies_do_not_wait_for_large_buffers() {
     drop(pair);
     around(&runtime, (32 << 10) + 1);
     assert_eq!(runtime.counts().pinned.in_use, 0);
+}
+
+#[test]
+fn staged_copies_are_right_by_all_shapes() {
+    for (blocks, bytes) in [(2, usize::MAX), (3, 8192), (4, 4096), (16, 4096), (99, 1), (0, 0)] {
+        for told in [Told::ByThread, Told::ByEvents] {
+            let staging = Staging { blocks, bytes, told };
+            let runtime =
+                devices(2).peers(false).pinned(32 << 10, 2 * (64 << 10)).staging(staging).build().unwrap();
+            for len in [1, 4096, 8192, 64 << 10, (64 << 10) + 1, 1_000_003] {
+                around(&runtime, len);
+            }
+            let counts = runtime.counts();
+            assert!(counts.ways.of(Way::Staged) > 0 && counts.pinned.in_use == 0, "{staging:?}");
+        }
+    }
 }
 
 #[test]

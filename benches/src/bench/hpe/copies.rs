@@ -1,7 +1,7 @@
 //! `hpe-copy`: copies by one call, beside the driver's own.
 
 use ggas_gpu::{Gpu, HostMapping};
-use ggas_hpe::Runtime;
+use ggas_hpe::{Runtime, Staging, Told};
 
 use super::{compare, devices, gpus, pattern};
 use crate::bench::litmus::in_one_process;
@@ -17,6 +17,40 @@ pub(crate) struct Copies;
 /// Methods of GPUs only: the driver's copies, until the host knows of their end.
 const DRIVERS: [&str; 3] = ["driver", "pinned-up", "pinned-down"];
 
+/// Ways through a pair of pinned buffers (8 MiB) for one run to choose from: blocks, bytes of each, and who tells engines of them.
+const SHAPES: [(&str, usize, usize, Told); 11] = [
+    ("thread-2x4M", 2, 4 << 20, Told::ByThread),
+    ("thread-3x2M", 3, 2 << 20, Told::ByThread),
+    ("thread-4x1M", 4, 1 << 20, Told::ByThread),
+    ("thread-8x1M", 8, 1 << 20, Told::ByThread),
+    ("thread-16x512K", 16, 512 << 10, Told::ByThread),
+    ("events-2x4M", 2, 4 << 20, Told::ByEvents),
+    ("events-3x2M", 3, 2 << 20, Told::ByEvents),
+    ("events-4x2M", 4, 2 << 20, Told::ByEvents),
+    ("events-4x1M", 4, 1 << 20, Told::ByEvents),
+    ("events-8x1M", 8, 1 << 20, Told::ByEvents),
+    ("events-16x512K", 16, 512 << 10, Told::ByEvents),
+];
+/// Of shorter copies all go in one block.
+const SHORTEST: u64 = 1 << 20;
+
+const METHODS: [&str; 8 + SHAPES.len()] = {
+    let usual = ["driver", "peer", "pinned-up", "pinned-down", "staged", "both-ways", "up", "down"];
+    let mut all = [""; 8 + SHAPES.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < usual.len() { usual[i] } else { SHAPES[i - usual.len()].0 };
+        i += 1;
+    }
+    all
+};
+
+/// How a method stages, if it says so.
+fn staging(method: &str) -> Option<Staging> {
+    let (_, blocks, bytes, told) = SHAPES.into_iter().find(|(name, ..)| *name == method)?;
+    Some(Staging { blocks, bytes, told })
+}
+
 impl Bench for Copies {
     fn name(&self) -> &'static str {
         "hpe-copy"
@@ -31,7 +65,7 @@ impl Bench for Copies {
     }
 
     fn methods(&self) -> &'static [&'static str] {
-        &["driver", "peer", "pinned-up", "pinned-down", "staged", "both-ways", "up", "down"]
+        &METHODS
     }
 
     fn by_windows(&self) -> bool {
@@ -41,10 +75,14 @@ impl Bench for Copies {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         in_one_process(team)?;
-        let has = |method: &&str| options.device == Device::Gpu || !DRIVERS.contains(method);
+        let of_gpus = |method: &str| DRIVERS.contains(&method) || method.starts_with("events");
+        let has = |method: &&str| options.device == Device::Gpu || !of_gpus(method);
         let methods: Vec<_> = task.methods().into_iter().filter(has).collect();
         let sizes = options.sizes_or(&[8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20], 1..=1 << 30, 1)?;
         methods_by_sizes(task, &methods, &sizes, progress, |report, method, bytes| {
+            if options.sizes.is_empty() && bytes < SHORTEST && staging(method).is_some() {
+                return Ok(());
+            }
             let setup = Setup::new(task, Worker::Kernels)?;
             let (samples, check) = measure(&setup, method, bytes as usize)?;
             let moved = if method == "both-ways" { 2 * bytes } else { bytes };
@@ -126,8 +164,9 @@ struct Two {
 unsafe impl Sync for Two {}
 
 impl Two {
-    fn new(setup: &Setup, peers: bool, bytes: usize) -> Result<Two, BenchError> {
-        let runtime = devices(setup, 2)?.peers(peers).timeout(setup.options.timeout).build();
+    fn new(setup: &Setup, method: &str, bytes: usize) -> Result<Two, BenchError> {
+        let builder = devices(setup, 2)?.peers(method == "peer").staging(staging(method).unwrap_or_default());
+        let runtime = builder.timeout(setup.options.timeout).build();
         let runtime = runtime.doing("making a runtime")?;
         let devices = runtime.devices();
         let alloc = |i: usize| runtime.alloc(devices[i], bytes).doing("allocating memory of a device");
@@ -142,7 +181,7 @@ impl Two {
 }
 
 fn ours(setup: &Setup, method: &str, bytes: usize, iterations: u64) -> Result<Measured, BenchError> {
-    let two = Two::new(setup, method == "peer", bytes)?;
+    let two = Two::new(setup, method, bytes)?;
     let (sent, mut seen) = (pattern(bytes, setup.options.seed), vec![0; bytes]);
     let samples = match method {
         "up" => {

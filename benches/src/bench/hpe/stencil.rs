@@ -1,5 +1,7 @@
 //! `hpe-stencil`: a cube that devices share by planes, at the four levels of the paper's listings and with overlap.
 
+use ggas_hpe::{HpeError, Runtime, Tracking};
+
 use super::cube::Cube;
 use super::stencil_run::{Level, Run};
 use super::{device_counts, rows};
@@ -37,7 +39,12 @@ impl Bench for Stencil {
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let counts = device_counts(team, options)?;
-        let has = |level: &Level| *level != Level::Managed || options.device == Device::Gpu;
+        let userfault = userfault();
+        let has = |level: &Level| match level {
+            Level::Managed => options.device == Device::Gpu,
+            Level::Userfault => userfault.is_ok(),
+            _ => true,
+        };
         let levels = Level::ALL.into_iter().filter(|level| options.wants(level.name()) && has(level));
         let levels: Vec<_> = levels.map(|level| (level, level.name(), level.reads_neighbours())).collect();
         let sizes = sizes(team, options, &counts)?;
@@ -50,7 +57,11 @@ impl Bench for Stencil {
             let measure = |level, count| measure(&setup, &cube, level, count);
             rows(&setup, (&levels, &counts, &what), (&mut report, progress), measure)?;
         }
-        if levels.is_empty() {
+        if let Err(why) = userfault
+            && options.wants(Level::Userfault.name())
+        {
+            report.notes.push(format!("userfault: not run: {why}"));
+        } else if levels.is_empty() {
             report.notes.push("managed: not run: managed memory is CUDA's".to_owned());
         }
         report.notes.push(format!(
@@ -59,6 +70,11 @@ impl Bench for Stencil {
         ));
         Ok(report)
     }
+}
+
+/// Whether shared objects by `userfaultfd` can be had; else why not.
+fn userfault() -> Result<(), HpeError> {
+    Runtime::builder().executors(1).tracking(Tracking::Userfault).build().map(drop)
 }
 
 fn sizes(team: &Team, options: &Options, counts: &[u32]) -> Result<Vec<u64>, BenchError> {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::args::bench_hpe_stencil;
-use ggas_hpe::{Runtime, Use};
+use ggas_hpe::{Runtime, Tracking, Use};
 use ggas_kernels::Launch;
 
 use super::cube::{Cube, POISON, WEIGHTS};
@@ -42,12 +42,22 @@ pub(super) enum Level {
     Overlap,
     /// Listing 4 in CUDA's managed memory, today's rival of shared objects: on GPUs only.
     Managed,
+    /// Listing 4 with shared objects by `userfaultfd` in place of `mprotect`.
+    Userfault,
 }
 
 impl Level {
-    pub const ALL: [Level; 6] =
-        [Level::Proxy, Level::Sharing, Level::Remote, Level::Shared, Level::Overlap, Level::Managed];
-    pub const NAMES: [&'static str; 6] = ["proxy", "sharing", "remote", "shared", "overlap", "managed"];
+    pub const ALL: [Level; 7] = [
+        Level::Proxy,
+        Level::Sharing,
+        Level::Remote,
+        Level::Shared,
+        Level::Overlap,
+        Level::Managed,
+        Level::Userfault,
+    ];
+    pub const NAMES: [&'static str; 7] =
+        ["proxy", "sharing", "remote", "shared", "overlap", "managed", "userfault"];
 
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
@@ -55,7 +65,16 @@ impl Level {
 
     /// Whether kernels do, which then have to reach their devices.
     pub fn reads_neighbours(self) -> bool {
-        matches!(self, Level::Remote | Level::Shared | Level::Managed)
+        matches!(self, Level::Remote | Level::Shared | Level::Managed | Level::Userfault)
+    }
+
+    /// Whether the cube is in shared objects.
+    fn has_objects(self) -> bool {
+        matches!(self, Level::Shared | Level::Userfault)
+    }
+
+    fn tracking(self) -> Tracking {
+        if self == Level::Userfault { Tracking::Userfault } else { Tracking::Protect }
     }
 }
 
@@ -87,13 +106,14 @@ impl<'a> Run<'a> {
         level: Level,
         count: usize,
     ) -> Result<Run<'a>, BenchError> {
-        let runtime = devices(setup, count as u32)?.timeout(setup.options.timeout).build();
+        let builder = devices(setup, count as u32)?.tracking(level.tracking());
+        let runtime = builder.timeout(setup.options.timeout).build();
         let runtime = runtime.doing("making a runtime")?;
         let ranks = Ranks::new(setup, 4 * cube.plane())?;
         let all = ranks.size * count;
         let gpus = gpus(setup, count as u32)?;
         let array = |device: usize, len: usize| match (level, gpus.get(device)) {
-            (Level::Shared, _) => Array::shared(&runtime, device, len),
+            (Level::Shared | Level::Userfault, _) => Array::shared(&runtime, device, len),
             (Level::Managed, Some(gpu)) => Array::managed(&runtime, gpu, len),
             (Level::Managed, None) => Err(BenchError::Unsupported("managed memory is CUDA's".to_owned())),
             _ => Array::new(&runtime, device, len),
@@ -143,7 +163,7 @@ impl<'a> Run<'a> {
                 part.halos[1][side].write(0, &poison)?;
             }
         }
-        if self.level != Level::Shared {
+        if !self.level.has_objects() {
             return Ok(());
         }
         // The other levels' input is on the devices, too, before time begins.
@@ -164,7 +184,7 @@ impl<'a> Run<'a> {
     pub fn all_steps(&self) -> Result<(Duration, f64), BenchError> {
         let steps = Steps::new(self.parts.len(), self.setup.options.timeout);
         let took = match self.level {
-            Level::Shared | Level::Managed => {
+            Level::Shared | Level::Managed | Level::Userfault => {
                 let begun = Instant::now();
                 (0..self.cube.steps).try_for_each(|step| self.shared_step(&steps, step))?;
                 begun.elapsed()
@@ -187,7 +207,7 @@ impl<'a> Run<'a> {
                 Level::Sharing | Level::Overlap => {
                     steps.wait(other, Event::Taken(1 - side), step.saturating_sub(1))?;
                 }
-                Level::Proxy | Level::Shared | Level::Managed => {}
+                Level::Proxy | Level::Shared | Level::Managed | Level::Userfault => {}
             }
         }
         if self.level != Level::Overlap {
@@ -236,7 +256,7 @@ impl<'a> Run<'a> {
         match self.level {
             Level::Proxy => self.through_host(steps, device, to, step)?,
             Level::Sharing | Level::Overlap => self.between_devices(steps, device, to, step)?,
-            Level::Remote | Level::Shared | Level::Managed => {}
+            Level::Remote | Level::Shared | Level::Managed | Level::Userfault => {}
         }
         self.receive(device, to, step)
     }

@@ -12,7 +12,7 @@ use ggas_rma::{Kind, Match, Region, Spec, WaitError};
 use super::lane::Staging;
 use super::words::{Ask, REQUEST, Request, answer, refusal};
 use super::{Export, SLOTS, Shared};
-use crate::copy::{Copier, Counters};
+use crate::copy::Counters;
 use crate::error::{HpeError, Refusal};
 use crate::objects::Place;
 use crate::runtime::{Inner, Runtime};
@@ -259,8 +259,7 @@ impl Station {
     }
 
     fn copy(&self, inner: &Inner, dst: &Place, src: &Place, len: usize) -> Result<(), Refusal> {
-        let Inner { contexts, pool, peers, .. } = inner;
-        let copier = Copier { contexts, pool, counters: &self.counters, peers: *peers };
+        let copier = inner.copier(&self.counters);
         // SAFETY: one is an object that was found, the other a buffer of this station; what others do with the object is theirs to order.
         unsafe { copier.copy(dst, src, len) }.map_err(|error| refusal(&error))
     }
