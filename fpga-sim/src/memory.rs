@@ -14,6 +14,7 @@ mod move_bytes;
 pub mod runs;
 mod table;
 
+pub use extoll_abi::Width;
 pub use far::{Far, FarSource, TAIL};
 pub use foreign::Foreign;
 pub use host::{HostMemory, RangeKind};
@@ -105,9 +106,14 @@ pub trait Memory: Send + Sync {
     /// On the 32-bit word at `address`: `if value <= compare { value += add }`, signed, atomically. Returns whether
     /// it added, and the resulting value (spec 5).
     fn fetch_compare_add(&self, address: u64, compare: i32, add: i32) -> Result<(bool, i32), MemoryError>;
-    /// Changes the aligned 64-bit word at `address`, atomically; returns what it was before. `change` may be called
-    /// more than once.
-    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError>;
+    /// Changes the aligned word of this width at `address`, atomically; returns what it was before. `change` may be called
+    /// more than once; of what it gives the low bytes count.
+    fn fetch_modify(
+        &self,
+        address: u64,
+        width: Width,
+        change: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, MemoryError>;
     /// Reads host memory; [`MemoryError::Device`] where it is a device's.
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError>;
     /// As [`Memory::read`], to memory that another core read last and will read next.

@@ -31,9 +31,9 @@ pub const INLINE_MAX: usize = 64;
 /// Virtual channel group: responses never wait behind requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Puts, gets, notifications, locks, SMFU stores and loads, VELO messages.
+    /// Puts, gets, notifications, locks, SMFU stores, loads and atomic operations, VELO messages.
     Request,
-    /// Get and lock responses, SMFU load replies.
+    /// Get and lock responses, SMFU replies.
     Response,
 }
 
@@ -69,7 +69,12 @@ pub enum Kind {
     SmfuStore,
     /// SMFU: load of `total` bytes at target offset `address`; `tag` names the waiting load.
     SmfuLoad,
-    /// SMFU: reply to the load `tag`.
+    /// SMFU of the model: atomic operation on target offset `address`; `protection` is its code, `len` bytes of payload its
+    /// operands ([`Atomic`](extoll_abi::Atomic)), `tag` names who waits for what was there.
+    SmfuAtomic,
+    /// SMFU of the model: the same, posted.
+    SmfuReduce,
+    /// SMFU: reply to the load or the atomic operation `tag`; `aux` = why there was none.
     SmfuReply,
     /// VELO: a message of `len` bytes, `address` = sender's name (VPID `<< 16` | node), `aux` = message type `<< 8` |
     /// tag.
@@ -83,6 +88,14 @@ impl Kind {
             Kind::GetResponse | Kind::LockResponse | Kind::SmfuReply => Class::Response,
             _ => Class::Request,
         }
+    }
+
+    /// Whether the SMFU takes it.
+    pub fn is_smfu(self) -> bool {
+        matches!(
+            self,
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuAtomic | Kind::SmfuReduce | Kind::SmfuReply
+        )
     }
 }
 
@@ -191,7 +204,7 @@ pub struct Packet {
     pub error: ErrorUnits,
     /// Traffic class 0..3.
     pub tc: u8,
-    /// Protection id of the sender's port.
+    /// Protection id of the sender's port; of the SMFU, which has none, the code of an atomic operation.
     pub protection: u16,
     /// Payload bytes of a full fragment at the sender (MTU - 16): how a direct packet would have been cut.
     pub fragment: u16,

@@ -410,8 +410,16 @@ fn loads_and_stores_through_the_smfu_reach_a_device() {
         assert!(matches!(loading.join().unwrap(), Err(SmfuError::Target { .. })));
     });
     a.nic.smfu_load(at(100), &mut out[..8], PATIENCE).unwrap();
+
+    // Its copier has no atomics: they are refused, behind the stores of before.
+    a.nic.smfu_store(at(0), &[3; 8]).unwrap();
+    let error = a.nic.smfu_atomic(at(0), Atomic::add(1), PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("a device's, which has no atomics for others"), "{error}");
+    a.nic.smfu_reduce(at(0), Atomic::add(1)).unwrap();
+    a.nic.smfu_load(at(0), &mut out[..8], PATIENCE).unwrap();
+    assert_eq!(out[..8], [3; 8]);
     let count = |node: &Node, register| node.nic.reg_read(register);
     // Pieces: 200 bytes from 100 on are 4.
-    assert_eq!(count(&b, EXTOLL_RF_SMFU_RCVD_NP), 4 + 1 + 1 + 1 + 1);
+    assert_eq!(count(&b, EXTOLL_RF_SMFU_RCVD_NP), 4 + 1 + 1 + 1 + 1 + 2);
     assert_eq!(count(&b, EXTOLL_RF_SMFU_SENT_RSP), count(&a, EXTOLL_RF_SMFU_RCVD_RSP));
 }

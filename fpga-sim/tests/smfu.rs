@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::*;
-use extoll_abi::Address;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval};
+use extoll_abi::{Address, Atomic};
 use extoll_sim::fabric::{Carriage, Fabric, FabricError};
 use extoll_sim::faults::{Event, Faults};
 use extoll_sim::network::Network;
@@ -97,6 +97,36 @@ fn stores_and_loads_reach_the_memory_of_others() {
         for ((node, pages), mirror) in cluster.iter().zip(&mirror) {
             assert!(pages.bytes(0, SHARE) == *mirror, "memory of node {}", node.nic.node());
         }
+    }
+}
+
+/// Over links that lose and repeat frames each operation is done once, behind what its node did before.
+#[test]
+fn atomics_are_done_once_and_in_order() {
+    for faults in [Faults::none(), nasty(4)] {
+        let cluster = cluster(&network(faults), None);
+        let mut rng = fastrand::Rng::with_seed(8);
+        let mut mirror = vec![0u64; cluster.len()];
+        for _ in 0..400 {
+            let (from, to) = (rng.usize(..cluster.len()), rng.usize(..cluster.len()));
+            let (nic, offset, value) = (&cluster[from].0.nic, share(to) + 64, rng.u64(..));
+            match rng.u8(..3) {
+                0 => {
+                    nic.smfu_store(offset, &value.to_le_bytes()).unwrap();
+                    mirror[to] = value;
+                }
+                1 => {
+                    nic.smfu_reduce(offset, Atomic::add(value)).unwrap();
+                    mirror[to] = mirror[to].wrapping_add(value);
+                }
+                _ => {}
+            }
+            let old = nic.smfu_atomic(offset, Atomic::add(value), PATIENCE);
+            assert_eq!(old, Ok(mirror[to]));
+            mirror[to] = mirror[to].wrapping_add(value);
+        }
+        let seen: Vec<u64> = cluster.iter().map(|(_, pages)| pages.load(8)).collect();
+        assert_eq!(seen, mirror);
     }
 }
 
@@ -248,4 +278,6 @@ fn the_own_memory_is_stored_to_without_the_network() {
     let (node, pages) = shares(&setup, 0, 1);
     node.nic.smfu_store(share(0) + 64, &7u64.to_le_bytes()).unwrap();
     assert_eq!(pages.load(8), 7);
+    node.nic.smfu_reduce(share(0) + 64, Atomic::add(5)).unwrap();
+    assert_eq!(pages.load(8), 12);
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::BitOr;
 
-use extoll_sim::memory::{Completion, Memory, MemoryError, TicketState};
+use extoll_sim::memory::{Completion, Memory, MemoryError, TicketState, Width};
 use ggas_clock::Clock;
 
 use crate::numbers::ByNumber;
@@ -217,7 +217,7 @@ pub(crate) fn modify(
     address: u64,
     change: &dyn Fn(u64) -> u64,
 ) -> Result<u64, MemoryError> {
-    match memory.fetch_modify(address, change) {
+    match memory.fetch_modify(address, Width::Eight, change) {
         Err(MemoryError::Device { .. }) => {}
         done => return done,
     }

@@ -205,8 +205,8 @@ impl Chip {
         match packet.kind {
             Kind::Velo => self.velo.has_room(vpid),
             Kind::Get | Kind::Lock => responses && free(),
-            Kind::SmfuStore => self.smfu.len() < WAITING_MAX,
-            Kind::SmfuLoad => responses && self.smfu.len() < WAITING_MAX,
+            Kind::SmfuStore | Kind::SmfuReduce => self.smfu.len() < WAITING_MAX,
+            Kind::SmfuLoad | Kind::SmfuAtomic => responses && self.smfu.len() < WAITING_MAX,
             _ => free(),
         }
     }
@@ -230,7 +230,9 @@ impl Chip {
                 }
             }
             Kind::Velo => self.velo.accept(&packet),
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.accept_smfu(packet),
+            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuAtomic | Kind::SmfuReduce | Kind::SmfuReply => {
+                self.accept_smfu(packet);
+            }
         }
     }
 

@@ -41,7 +41,9 @@ pub(super) fn act_for_target(
             complete_for(board, translation, &target, &counters, packet);
         }
         Kind::Velo => counters.add(VELO_DISABLED, 1),
-        Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => target.refuse_smfu(),
+        Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuAtomic | Kind::SmfuReduce | Kind::SmfuReply => {
+            target.refuse_smfu();
+        }
     }
     target.settle();
 }

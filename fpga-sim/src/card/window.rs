@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use extoll_abi::Atomic;
 use ggas_clock::{Backoff, Ladder};
 
 use super::{Nic, bell};
 use crate::packet::Packet;
-use crate::units::smfu::SmfuError;
+use crate::units::smfu::{Load, SmfuError};
 use crate::units::snq::Trigger;
 
 /// How long an access waits for the fabric to take its packets.
@@ -59,11 +60,60 @@ impl Nic {
         &self,
         offset: u64,
         out: &mut [u8],
-        mut timeout: Duration,
+        timeout: Duration,
         is_gone: &dyn Fn() -> bool,
     ) -> Result<(), SmfuError> {
         self.claim_smfu()?;
-        let mut load = self.board.smfu.load(self.board.clock.now(), offset, out.len())?;
+        let load = self.board.smfu.load(self.board.clock.now(), offset, out.len())?;
+        self.smfu_ask(offset, load, out, timeout, is_gone)
+    }
+
+    /// An atomic operation on the word at `offset`, which the target's card carries out (of the model; no card has them); gives what
+    /// was there. It comes behind stores of the same thread to the same node. Bounded as [`smfu_load`](Self::smfu_load); one that fails
+    /// for want of an answer may have been done.
+    ///
+    /// # Errors
+    /// [`SmfuError`].
+    pub fn smfu_atomic(&self, offset: u64, atomic: Atomic, timeout: Duration) -> Result<u64, SmfuError> {
+        self.smfu_atomic_unless(offset, atomic, timeout, &|| false)
+    }
+
+    /// As [`smfu_atomic`](Self::smfu_atomic), and otherwise as [`smfu_load_unless`](Self::smfu_load_unless).
+    pub fn smfu_atomic_unless(
+        &self,
+        offset: u64,
+        atomic: Atomic,
+        timeout: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Result<u64, SmfuError> {
+        self.claim_smfu()?;
+        let load = self.board.smfu.atomic(self.board.clock.now(), offset, atomic)?;
+        let mut old = [0; 8];
+        let bytes = atomic.width().bytes();
+        self.smfu_ask(offset, load, &mut old[..bytes], timeout, is_gone)?;
+        Ok(u64::from_le_bytes(old))
+    }
+
+    /// An atomic operation whose result nobody wants: posted as stores are, and in order with them.
+    ///
+    /// # Errors
+    /// As for [`smfu_store`](Self::smfu_store).
+    pub fn smfu_reduce(&self, offset: u64, atomic: Atomic) -> Result<(), SmfuError> {
+        self.claim_smfu()?;
+        self.smfu_send(offset, self.board.smfu.reduce(offset, atomic)?)?;
+        self.kick();
+        Ok(())
+    }
+
+    /// Sends what a load consists of, and waits for its replies.
+    fn smfu_ask(
+        &self,
+        offset: u64,
+        mut load: Load<'_>,
+        out: &mut [u8],
+        mut timeout: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Result<(), SmfuError> {
         while let Some(packet) = load.request() {
             self.smfu_send(offset, packet)?;
         }

@@ -1,7 +1,7 @@
 //! [`HostMemory`] as cards use it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::far::Far;
 use super::flight::{InFlight, Mover};
@@ -10,7 +10,7 @@ use super::host::{EndSession, HostMemory, SESSION};
 use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
 use super::runs::Runs;
 use super::table::{find, find_host};
-use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState};
+use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState, Width};
 use crate::packet::HoldState;
 
 // In all of these the table is held until the access is over: that is what a removal waits for.
@@ -82,12 +82,24 @@ impl Memory for HostMemory {
         })
     }
 
-    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
+    fn fetch_modify(
+        &self,
+        address: u64,
+        width: Width,
+        change: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, MemoryError> {
+        let (taken, seen) = (Ordering::AcqRel, Ordering::Acquire);
         self.with_table(|table| {
-            find_host(table, address, 8, 8)?;
-            // SAFETY: aligned host memory, declared while `table` is held.
+            find_host(table, address, width.bytes(), width.bytes() as u64)?;
+            if width == Width::Four {
+                // SAFETY: aligned host memory, declared while `table` is held.
+                let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
+                let changed = word.fetch_update(taken, seen, |value| Some(change(value.into()) as u32));
+                return Ok(changed.unwrap_or_else(|value| value).into());
+            }
+            // SAFETY: as above.
             let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
-            let changed = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| Some(change(value)));
+            let changed = word.fetch_update(taken, seen, |value| Some(change(value)));
             Ok(changed.unwrap_or_else(|value| value))
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState};
+use super::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState, Width};
 
 /// As another memory, but payloads are not copied: what travels by reference has its length and its addresses checked and
 /// nothing more. All else (queues, tables, small payloads in packets) is real.
@@ -33,8 +33,13 @@ impl Memory for Lengths {
         self.0.fetch_compare_add(address, compare, add)
     }
 
-    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
-        self.0.fetch_modify(address, change)
+    fn fetch_modify(
+        &self,
+        address: u64,
+        width: Width,
+        change: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, MemoryError> {
+        self.0.fetch_modify(address, width, change)
     }
 
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {

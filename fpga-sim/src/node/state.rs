@@ -19,7 +19,7 @@ use super::block::{self, NodeBlock, ProcessBlock};
 use super::nodes::{Nodes, Seat};
 use super::owner::Owner;
 use super::plain::plain;
-use crate::packet::{Kind, NOBODY, Packet};
+use crate::packet::{NOBODY, Packet};
 use crate::units::counters::{CounterBlock, Counters, NodeCounters, WcbError};
 use crate::units::smfu::{Registers, Smfu};
 use crate::units::velo::{RxDesc, TxDesc};
@@ -171,7 +171,7 @@ impl NodeState {
         }
         let Some((nodes, me)) = &self.shared else { return false };
         *me == match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => nodes.smfu_word(to),
+            kind if kind.is_smfu() => nodes.smfu_word(to),
             _ => self.owner(to.vpid),
         }
     }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval, TIMEOUT, TIMEOUT_ERROR};
+use extoll_abi::{Atomic, Mode, Operation, Width};
 use extoll_sim::memory::{HostMemory, RangeKind};
-use extoll_sim::packet::{Class, Kind, Packet};
-use extoll_sim::smfu::{Ingress, RegisterFile, Smfu, SmfuError, SmfuErrors};
+use extoll_sim::packet::{Class, Kind, Packet, Payload};
+use extoll_sim::smfu::{Ingress, Refusal, RegisterFile, Smfu, SmfuError, SmfuErrors};
 
 const WINDOW: u64 = 0x80_0000_0000;
 const BYTES: usize = 1 << 16;
@@ -246,6 +247,112 @@ fn refusals_come_before_anything_is_sent() {
     assert_eq!(store(&cards, 0, at(1), &[0]), Err(SmfuError::Disabled { node: 0 }));
     assert_eq!(load(&cards, 0, at(1), 1), Err(SmfuError::Disabled { node: 0 }));
     assert_eq!(cards[0].get(EXTOLL_RF_SMFU_SENT_P), 0);
+}
+
+fn atomic(cards: &[Card; 2], from: usize, offset: u64, atomic: Atomic) -> Result<u64, SmfuError> {
+    let mut load = cards[from].smfu.atomic(Instant::now(), offset, atomic)?;
+    while let Some(packet) = load.request() {
+        carry(cards, packet);
+    }
+    let mut old = [0; 8];
+    let out = &mut old[..atomic.width().bytes()];
+    load.poll(Instant::now(), Duration::from_secs(1), out).expect("the reply is there")?;
+    Ok(u64::from_le_bytes(old))
+}
+
+fn reduce(cards: &[Card; 2], from: usize, offset: u64, atomic: Atomic) -> Result<(), SmfuError> {
+    carry(cards, cards[from].smfu.reduce(offset, atomic)?);
+    Ok(())
+}
+
+#[test]
+fn operations_change_words_and_nothing_else() {
+    let (cards, mut rng) = (pair(), fastrand::Rng::with_seed(2));
+    let mut mirror = [0u64; 8];
+    for _ in 0..2000 {
+        let word = rng.usize(..8);
+        let (width, shift) = if rng.bool() { (Width::Eight, 0) } else { (Width::Four, 32 * rng.u32(..2)) };
+        let old = mirror[word] >> shift & if width == Width::Four { u64::from(u32::MAX) } else { u64::MAX };
+        let operand = rng.u64(..) >> rng.u32(..64);
+        let operation = match Operation::new(rng.u8(..11)).unwrap() {
+            // Half of them find what they expect.
+            Operation::CompareExchange => {
+                Atomic::compare_exchange(width, if rng.bool() { old } else { rng.u64(..) }, operand)
+            }
+            operation => Atomic::new(operation, width, operand),
+        };
+        let place = at(1) + 8 * word as u64 + u64::from(shift / 8);
+        match rng.bool() {
+            true => assert_eq!(atomic(&cards, 0, place, operation), Ok(old), "{operation:?}"),
+            false => reduce(&cards, 0, place, operation).unwrap(),
+        }
+        let new = operation.apply(old);
+        match width {
+            Width::Eight => mirror[word] = new,
+            Width::Four => mirror[word] = mirror[word] & !(u64::from(u32::MAX) << shift) | new << shift,
+        }
+        let bytes: Vec<u8> = mirror.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(load(&cards, 0, at(1), 64).unwrap(), bytes, "{operation:?}");
+    }
+    assert!((64..BYTES).all(|i| cards[1].byte(i) == 0));
+}
+
+#[test]
+fn operations_count_as_loads_and_stores_do() {
+    let cards = pair();
+    (0..3).for_each(|_| _ = atomic(&cards, 0, at(1), Atomic::add(1)).unwrap());
+    (0..5).for_each(|_| reduce(&cards, 0, at(1), Atomic::add(1)).unwrap());
+    let counts =
+        [EXTOLL_RF_SMFU_SENT_P, EXTOLL_RF_SMFU_SENT_NP, EXTOLL_RF_SMFU_RCVD_RSP].map(|at| cards[0].get(at));
+    assert_eq!(counts, [5, 3, 3]);
+    let counts =
+        [EXTOLL_RF_SMFU_RCVD_P, EXTOLL_RF_SMFU_RCVD_NP, EXTOLL_RF_SMFU_SENT_RSP].map(|at| cards[1].get(at));
+    assert_eq!(counts, [5, 3, 3]);
+    assert_eq!(cards[0].get(smfu_count(3)), 5 << 32 | 3);
+}
+
+/// The origin refuses what it sees to be none; the target what a broken or hostile origin sends, and counts it.
+#[test]
+fn operations_that_are_none_are_refused() {
+    let cards = pair();
+    let no_word = |offset, len| Err(SmfuError::NoWord { offset, len });
+    for (offset, operation, len) in [
+        (at(1) + 4, Atomic::add(1), 8),
+        (at(1) + 2, Atomic::new(Operation::Add, Width::Four, 1), 4),
+        (0x8038, Atomic::add(1), 8), // registers
+    ] {
+        assert_eq!(atomic(&cards, 0, offset, operation).map(|_| ()), no_word(offset, len));
+        assert_eq!(reduce(&cards, 0, offset, operation), no_word(offset, len));
+    }
+    assert_eq!(cards[0].get(EXTOLL_RF_SMFU_SENT_P) + cards[0].get(EXTOLL_RF_SMFU_SENT_NP), 0);
+
+    let sane = || cards[0].smfu.reduce(at(1), Atomic::add(1)).unwrap();
+    let mut hostile = Vec::new();
+    for code in [0, 0x080b, 0x0200, u16::MAX] {
+        hostile.push((Packet { protection: code, ..sane() }, Refusal::Operation));
+    }
+    for len in [0, 1, 4, 7, 9, 16, 64, 100] {
+        hostile.push((Packet { payload: Payload::copy_of(&vec![1; len]), ..sane() }, Refusal::Operation));
+    }
+    hostile.push((Packet { mode: Mode::RRA, ..sane() }, Refusal::Operation));
+    for address in [4, 1, BYTES as u64, u64::MAX - 7, 1 << 63] {
+        hostile.push((Packet { address, ..sane() }, Refusal::Address));
+    }
+    let count = hostile.len() as u64;
+    for (packet, refusal) in hostile {
+        let said = format!("{packet:?}");
+        let mut asked = cards[0].smfu.atomic(Instant::now(), at(1), Atomic::add(1)).unwrap();
+        let tag = asked.request().unwrap().tag;
+        let payload = Payload::copy_of(packet.payload.bytes().unwrap());
+        carry(&cards, Packet { kind: Kind::SmfuAtomic, tag, payload, ..packet });
+        let offset = at(1);
+        let refused = Some(Err(SmfuError::Atomic { offset, refusal }));
+        assert_eq!(asked.poll(Instant::now(), Duration::MAX, &mut [0; 8]), refused, "{said}");
+        carry(&cards, packet);
+    }
+    assert_eq!(cards[1].smfu.errors(), SmfuErrors { refused: 2 * count, ..SmfuErrors::default() });
+    assert!((0..BYTES).all(|i| cards[1].byte(i) == 0), "memory is not touched");
+    assert!(cards.iter().all(|card| card.file.0.lock().unwrap().is_empty()), "nor registers");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use extoll_sim::memory::{Completion, Foreign, MemoryError, Ticket, TicketState};
+use extoll_sim::memory::{Completion, Foreign, MemoryError, Ticket, TicketState, Width};
 use extoll_sim::{HostMemory, Memory, RangeKind};
 use memmap2::MmapOptions;
 use thiserror::Error;
@@ -227,8 +227,13 @@ impl Memory for GuestMemory {
         self.host.fetch_compare_add(self.find(address, 4)?, compare, add)
     }
 
-    fn fetch_modify(&self, address: u64, change: &dyn Fn(u64) -> u64) -> Result<u64, MemoryError> {
-        self.host.fetch_modify(self.find(address, 8)?, change)
+    fn fetch_modify(
+        &self,
+        address: u64,
+        width: Width,
+        change: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, MemoryError> {
+        self.host.fetch_modify(self.find(address, width.bytes())?, width, change)
     }
 
     fn read(&self, source: u64, out: &mut [u8]) -> Result<(), MemoryError> {

@@ -8,6 +8,7 @@
 //! Encoders reject what the card could not carry out; decoders accept every bit pattern and report what is
 //! illegal as a typed value, because a model of the card must answer hostile words too.
 
+mod atomic;
 mod atu;
 #[rustfmt::skip]
 #[allow(missing_docs, non_camel_case_types, clippy::undocumented_unsafe_blocks)] // as bindgen writes
@@ -26,6 +27,7 @@ mod velo;
 mod vocab;
 mod wcb;
 
+pub use atomic::{Atomic, Operation, Width};
 pub use atu::{Access, AtuCommand, AtuError, GatRegister, Gate, Nla, PageSize};
 pub use bits::{Field, OutOfRange};
 pub use bq::{BqError, BqReadPointer, BqSegment, BqTable, BqWritePointer, SlotSize};

@@ -179,7 +179,7 @@ impl Timed {
 impl Slot {
     /// When the requester gets what a packet comes from: not before it was posted, nor before what comes first.
     fn leaves(&mut self, now: Ps, packet: &Packet) -> Ps {
-        let is_posted = packet.offset == 0 && !matches!(packet.kind, Kind::SmfuStore | Kind::SmfuLoad);
+        let is_posted = packet.offset == 0 && !packet.kind.is_smfu();
         let posted = if is_posted { self.posted.pop_front() } else { None };
         self.left = self.left.max(now).max(posted.unwrap_or(now));
         self.left
@@ -265,8 +265,8 @@ impl Fabric for Timed {
         let costs = &self.costs;
         let (errand, delay) = match packet.kind {
             Kind::GetResponse | Kind::LockResponse | Kind::SmfuReply => (Errand::Answer, 0),
-            Kind::Get | Kind::Lock | Kind::SmfuLoad => (Errand::Ask, costs.bus_write),
-            Kind::SmfuStore => (Errand::Store, costs.bus_write),
+            Kind::Get | Kind::Lock | Kind::SmfuLoad | Kind::SmfuAtomic => (Errand::Ask, costs.bus_write),
+            Kind::SmfuStore | Kind::SmfuReduce => (Errand::Store, costs.bus_write),
             Kind::Put | Kind::Notification | Kind::Velo => (Errand::Put, costs.bus_write),
         };
         let mut state = self.state();

@@ -1,6 +1,6 @@
 //! Packets as entries of a ring: eight words, checked on the way in. [`crate::packet`] says which forms there are.
 
-use extoll_abi::{Address, CommandCode, ErrorUnits, Mode, Modifier, Spec};
+use extoll_abi::{Address, Atomic, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};
 
@@ -43,7 +43,7 @@ pub(in crate::network) struct Rules {
     pub process: u32,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 12] = [
     Kind::Put,
     Kind::Get,
     Kind::Notification,
@@ -52,6 +52,8 @@ const KINDS: [Kind; 10] = [
     Kind::LockResponse,
     Kind::SmfuStore,
     Kind::SmfuLoad,
+    Kind::SmfuAtomic,
+    Kind::SmfuReduce,
     Kind::SmfuReply,
     Kind::Velo,
 ];
@@ -154,13 +156,29 @@ pub(in crate::network) fn decode(words: &Words, rules: &Rules) -> Result<(Packet
         && total <= TOTAL_MAX
         && covered
         && carried
+        && (!is_atomic(kind) || is_operation(&packet, form))
         && (packet.fragment >= FRAGMENT_MIN || is_whole(kind));
     if fits { Ok((packet, form)) } else { Err(Malformed) }
 }
 
 /// Whether packets of this kind are never cut.
 fn is_whole(kind: Kind) -> bool {
-    matches!(kind, Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply | Kind::Velo)
+    kind.is_smfu() || kind == Kind::Velo
+}
+
+fn is_atomic(kind: Kind) -> bool {
+    matches!(kind, Kind::SmfuAtomic | Kind::SmfuReduce)
+}
+
+/// Whether it is an operation that there is, with the operands that belong to it.
+#[cold]
+fn is_operation(packet: &Packet, form: Form) -> bool {
+    let carried = match form {
+        Form::Word(bytes, _) | Form::Ring(bytes) => Some(bytes),
+        Form::None | Form::Arena { .. } => None,
+    };
+    let fits = |operands: usize| carried == Some(operands as u32) && packet.len == operands as u32;
+    Atomic::operand_bytes(packet.protection).is_some_and(fits)
 }
 
 #[inline]
@@ -177,6 +195,7 @@ fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
 pub(in crate::network) mod tests {
     use super::*;
     use crate::packet::ANYONE;
+    use extoll_abi::{Operation, Width};
     use proptest::prelude::*;
 
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: 4096, process: ANYONE };
@@ -256,6 +275,37 @@ pub(in crate::network) mod tests {
         }
         let nothing = encode(&put(0, 64, 0), 1, Form::Arena { hold: 0, offset: 0 });
         assert!(decode(&nothing, &RULES).is_err());
+    }
+
+    /// An atomic operation's packet, still without its payload.
+    fn operation(kind: Kind, atomic: Atomic) -> (Packet, u32) {
+        let bytes = Atomic::operand_bytes(atomic.code()).unwrap() as u32;
+        (Packet { kind, protection: atomic.code(), ..put(bytes, bytes, 0) }, bytes)
+    }
+
+    #[test]
+    fn operations_are_those_that_there_are_with_their_operands() {
+        let add = Atomic::new(Operation::Add, Width::Four, 1);
+        let swap = Atomic::compare_exchange(Width::Eight, 1, 2);
+        for kind in [Kind::SmfuAtomic, Kind::SmfuReduce] {
+            for (atomic, form) in [(add, Form::Word(4, 1)), (swap, Form::Ring(16))] {
+                let (packet, bytes) = operation(kind, atomic);
+                let (again, as_sent) = decode(&encode(&packet, 1, form), &RULES).unwrap();
+                assert_eq!((again.kind, again.protection, again.len), (kind, atomic.code(), bytes));
+                assert_eq!(as_sent, form);
+                let wrong = [Form::None, Form::Word(bytes - 1, 1), Form::Word(8, 1), Form::Ring(bytes + 1)];
+                let lent = Form::Arena { hold: 0, offset: 0 };
+                for form in wrong.into_iter().chain([lent]) {
+                    assert!(decode(&encode(&packet, 1, form), &RULES).is_err(), "{form:?}");
+                }
+                for code in [0, 0x040b, 0x0300, u16::MAX] {
+                    let other = Packet { protection: code, ..operation(kind, atomic).0 };
+                    assert!(decode(&encode(&other, 1, form), &RULES).is_err(), "{code:#x}");
+                }
+                let short = Packet { len: bytes - 1, ..packet };
+                assert!(decode(&encode(&short, 1, form), &RULES).is_err());
+            }
+        }
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use super::link::Link;
 use super::losses::REPEAT;
 use super::outgoing::Refused;
 use crate::node::{Owner, process_of};
-use crate::packet::{ANYONE, Kind, NOBODY, Packet, Payload};
+use crate::packet::{ANYONE, NOBODY, Packet, Payload};
 
 impl ProcessFabric {
     /// See [`Fabric::send`](crate::Fabric::send).
@@ -42,9 +42,9 @@ impl ProcessFabric {
     #[inline]
     fn owner(&self, packet: &Packet) -> Owner {
         let to = packet.destination;
-        match packet.kind {
-            Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuReply => self.nodes.smfu_word(to),
-            _ => self.nodes.owner_word(to.node, to.vpid),
+        match packet.kind.is_smfu() {
+            true => self.nodes.smfu_word(to),
+            false => self.nodes.owner_word(to.node, to.vpid),
         }
     }
 

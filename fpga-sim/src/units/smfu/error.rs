@@ -5,6 +5,8 @@ use std::time::Duration;
 use extoll_abi::regs::EXTOLL_SMFU_WINDOW_BYTES;
 use thiserror::Error;
 
+use super::Refusal;
+
 /// An access that the SMFU could not carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
 pub enum SmfuError {
@@ -62,6 +64,35 @@ pub enum SmfuError {
         offset: u64,
         /// How long it waited.
         waited: Duration,
+    },
+    /// The reply to an atomic operation did not come.
+    #[error(
+        "no answer to an atomic operation on SMFU offset {offset:#x} within {waited:?}, which may have been done; is the target \
+         alive, its SMFU enabled?"
+    )]
+    Unanswered {
+        /// Offset in the window.
+        offset: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// Atomic operations are on aligned words of memory.
+    #[error(
+        "no atomic operation on {len} bytes at SMFU offset {offset:#x}: it has to be a multiple of that, and memory"
+    )]
+    NoWord {
+        /// Offset in the window.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// The target did not carry an atomic operation out.
+    #[error("the target of SMFU offset {offset:#x} refused an atomic operation: {refusal}")]
+    Atomic {
+        /// Offset in the window.
+        offset: u64,
+        /// Why.
+        refusal: Refusal,
     },
     /// The target found no memory there that it can load from.
     #[error(

@@ -3,27 +3,32 @@
 //!
 //! *Egress*: [`Smfu::store`] and [`Smfu::load`] cut an access at 64-byte boundaries, as the hosts do that feed the
 //! card (thesis table 6.1), and give one packet for each piece. Stores are posted. A load waits for its replies.
+//! [`Smfu::atomic`] and [`Smfu::reduce`] are the model's own.
 //! *Ingress*: [`Smfu::ingress`] carries packets out and gives the reply of a load.
 //!
 //! The first 32 MiB of the window lead to the target's register file instead of its memory, at the offset within
 //! the interval, in aligned words of 8 bytes (spec 1.2, 6.4) \[inferred\]. While the unit is disabled it accepts
 //! nothing, from either side. Device memory is read and written by its copier; packets behind such an access wait for it.
 
+mod atomic;
 mod error;
+mod load;
 mod registers;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use extoll_abi::regs::*;
 use extoll_abi::{Address, ErrorUnits, Mode};
 
 use crate::memory::{Completion, Memory, MemoryError, Ticket};
 use crate::packet::{ANYONE, Kind, Packet, Payload};
+pub use atomic::Refusal;
 pub use error::SmfuError;
 use ggas_members::memory::Part;
+pub use load::Load;
+use load::Loads;
 use registers::Route;
 pub(crate) use registers::{Block, Registers};
 
@@ -69,6 +74,8 @@ pub struct SmfuErrors {
     pub timeouts: u64,
     /// Replies that nobody waits for any more.
     pub stray_replies: u64,
+    /// Atomic operations from other nodes that could not be carried out.
+    pub refused: u64,
 }
 
 #[derive(Default)]
@@ -78,26 +85,7 @@ struct Errors {
     bad_address: AtomicU64,
     timeouts: AtomicU64,
     stray_replies: AtomicU64,
-}
-
-/// A piece of a load: where its bytes go.
-struct Piece {
-    load: u64,
-    at: usize,
-    len: usize,
-}
-
-struct Waiting {
-    bytes: Vec<u8>,
-    missing: usize,
-    failed: bool,
-}
-
-#[derive(Default)]
-struct Loads {
-    pieces: HashMap<u32, Piece>,
-    waiting: HashMap<u64, Waiting>,
-    next: u64,
+    refused: AtomicU64,
 }
 
 /// The unit of one card. All calls are safe from any thread.
@@ -136,7 +124,7 @@ impl Smfu {
 
     /// Reads a register of the SMFU block (0xa000 to 0xaa80); `None` for offsets of other units.
     pub fn reg_read(&self, offset: u64) -> Option<u64> {
-        let idle = offset == EXTOLL_RF_SMFU_STATUS_CONTROL && self.loads().waiting.is_empty();
+        let idle = offset == EXTOLL_RF_SMFU_STATUS_CONTROL && self.loads().is_empty();
         self.registers.read(offset, idle)
     }
 
@@ -147,12 +135,13 @@ impl Smfu {
 
     /// Errors so far.
     pub fn errors(&self) -> SmfuErrors {
-        let Errors { disabled, bad_address, timeouts, stray_replies } = &self.errors;
+        let Errors { disabled, bad_address, timeouts, stray_replies, refused } = &self.errors;
         SmfuErrors {
             disabled: disabled.load(Relaxed),
             bad_address: bad_address.load(Relaxed),
             timeouts: timeouts.load(Relaxed),
             stray_replies: stray_replies.load(Relaxed),
+            refused: refused.load(Relaxed),
         }
     }
 
@@ -190,16 +179,12 @@ impl Smfu {
     /// Starts a load of `len` bytes from `offset` in the window.
     pub fn load(&self, now: Instant, offset: u64, len: usize) -> Result<Load<'_>, SmfuError> {
         self.check(offset, len)?;
-        let mut loads = self.loads();
-        let id = loads.next;
-        loads.next += 1;
-        loads.waiting.insert(id, Waiting { bytes: vec![0; len], missing: len, failed: false });
-        Ok(Load { smfu: self, id, offset, len, sent: 0, start: now })
+        Ok(Load::begin(self, now, (offset, len), None))
     }
 
     /// Counts a request: the network has taken it.
     pub fn sent(&self, kind: Kind, interval: u64) {
-        let posted = kind == Kind::SmfuStore;
+        let posted = matches!(kind, Kind::SmfuStore | Kind::SmfuReduce);
         self.registers.count(if posted { EXTOLL_RF_SMFU_SENT_P } else { EXTOLL_RF_SMFU_SENT_NP });
         if let Ok(interval) = u32::try_from(interval) {
             self.registers.count_interval(interval, posted);
@@ -226,8 +211,8 @@ impl Smfu {
     /// Carries out an SMFU packet that arrived. Packets of other units do nothing.
     pub fn ingress(&self, packet: Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Ingress {
         let received = match packet.kind {
-            Kind::SmfuStore => EXTOLL_RF_SMFU_RCVD_P,
-            Kind::SmfuLoad => EXTOLL_RF_SMFU_RCVD_NP,
+            Kind::SmfuStore | Kind::SmfuReduce => EXTOLL_RF_SMFU_RCVD_P,
+            Kind::SmfuLoad | Kind::SmfuAtomic => EXTOLL_RF_SMFU_RCVD_NP,
             Kind::SmfuReply => EXTOLL_RF_SMFU_RCVD_RSP,
             _ => return Ingress::Done,
         };
@@ -239,6 +224,7 @@ impl Smfu {
         match packet.kind {
             Kind::SmfuStore => self.ingress_store(&packet, memory, file),
             Kind::SmfuLoad => self.ingress_load(packet, memory, file),
+            Kind::SmfuAtomic | Kind::SmfuReduce => self.ingress_atomic(&packet, memory),
             _ => {
                 self.ingress_reply(&packet);
                 Ingress::Done
@@ -293,92 +279,29 @@ impl Smfu {
 
     /// The reply to a load, with what was read.
     pub fn reply(&self, packet: &Packet, loaded: Result<&[u8], MemoryError>) -> Packet {
-        let (error, payload) = match loaded {
-            Ok(bytes) => (ErrorUnits::default(), Payload::copy_of(bytes)),
-            Err(_) => {
-                self.errors.bad_address.fetch_add(1, Relaxed);
-                (ErrorUnits::RESPONDER, Payload::None)
-            }
+        if loaded.is_err() {
+            self.errors.bad_address.fetch_add(1, Relaxed);
+        }
+        self.answer(packet, loaded.map_err(Refusal::from))
+    }
+
+    fn answer(&self, packet: &Packet, bytes: Result<&[u8], Refusal>) -> Packet {
+        let (error, aux, payload) = match bytes {
+            Ok(bytes) => (ErrorUnits::default(), 0, Payload::copy_of(bytes)),
+            Err(refusal) => (ErrorUnits::RESPONDER, refusal as u64, Payload::None),
         };
         self.registers.count(EXTOLL_RF_SMFU_SENT_RSP);
         let len = payload.len();
         let (from, to) = (packet.destination, packet.source);
         let reply = blank(Kind::SmfuReply, from, to, packet.address, len);
         let tc = self.traffic_class(EXTOLL_SMFU_TC_RSP_SHIFT);
-        Packet { error, payload, tag: packet.tag, mode: packet.mode, tc, ..reply }
+        Packet { error, aux, payload, tag: packet.tag, mode: packet.mode, tc, ..reply }
     }
 
     fn ingress_reply(&self, packet: &Packet) {
-        let mut loads = self.loads();
-        let piece = loads.pieces.remove(&packet.tag);
-        let waiting = piece.and_then(|piece| loads.waiting.get_mut(&piece.load).map(|load| (piece, load)));
-        let Some((piece, load)) = waiting else {
+        if !self.loads().take(packet) {
             self.errors.stray_replies.fetch_add(1, Relaxed);
-            return;
-        };
-        load.missing -= piece.len;
-        match packet.payload.bytes() {
-            Some(bytes) if bytes.len() == piece.len => {
-                load.bytes[piece.at..piece.at + piece.len].copy_from_slice(bytes);
-            }
-            _ => load.failed = true,
         }
-    }
-}
-
-/// A load under way. Dropping it gives it up; replies that still come are counted as strays.
-pub struct Load<'a> {
-    smfu: &'a Smfu,
-    id: u64,
-    offset: u64,
-    len: usize,
-    sent: usize,
-    start: Instant,
-}
-
-impl Load<'_> {
-    /// The next request to send, 64 bytes at most; `None` when all were asked for. Each counts when it is [`sent`](Smfu::sent).
-    pub fn request(&mut self) -> Option<Packet> {
-        let (at, len) = pieces(self.offset + self.sent as u64, self.len - self.sent).next()?;
-        let at = at + self.sent;
-        let smfu = self.smfu;
-        let packet = smfu.request(Kind::SmfuLoad, self.offset + at as u64, len, EXTOLL_SMFU_TC_NP_SHIFT);
-        smfu.loads().pieces.insert(packet.tag, Piece { load: self.id, at, len });
-        self.sent += len;
-        Some(packet)
-    }
-
-    /// `None` while replies are missing. Then the outcome; the loaded bytes are in `out`, as many as asked for.
-    /// Fails when `limit`, or the card's own timeout if that is shorter, has passed since the start.
-    pub fn poll(&mut self, now: Instant, limit: Duration, out: &mut [u8]) -> Option<Result<(), SmfuError>> {
-        let loads = self.smfu.loads();
-        let load = loads.waiting.get(&self.id)?;
-        if load.missing == 0 {
-            let len = out.len().min(load.bytes.len());
-            out[..len].copy_from_slice(&load.bytes[..len]);
-            let failed = SmfuError::Target { offset: self.offset };
-            return Some(if load.failed { Err(failed) } else { Ok(()) });
-        }
-        let waited = now.saturating_duration_since(self.start);
-        let card = self.smfu.registers.timeout();
-        let card_timed_out = card.is_some_and(|card| waited >= card);
-        if card_timed_out || waited >= limit {
-            self.smfu.errors.timeouts.fetch_add(1, Relaxed);
-            if card_timed_out {
-                self.smfu.registers.set_timeout_error();
-                self.smfu.expired.store(true, Relaxed);
-            }
-            return Some(Err(SmfuError::Timeout { offset: self.offset, waited }));
-        }
-        None
-    }
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        let mut loads = self.smfu.loads();
-        loads.waiting.remove(&self.id);
-        loads.pieces.retain(|_, piece| piece.load != self.id);
     }
 }
 
