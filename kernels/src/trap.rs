@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
+use extoll_abi::{Atomic, Operation, Width};
 
 use crate::MemoryError;
 
@@ -18,7 +19,7 @@ pub type TrapError = Box<dyn Error + Send + Sync>;
 
 /// What accesses to a trapped range become. Offsets are bytes from the start of the range.
 ///
-/// Loads and stores are called on the executor's thread, in program order per CUDA thread, which waits for them. They end
+/// Loads, stores and atomic operations are called on the executor's thread, in program order per CUDA thread, which waits for them. They end
 /// within a time of their own, and do not depend on what kernels do meanwhile. An error ends the launch, by
 /// [`LaunchError::Access`](crate::LaunchError::Access).
 pub trait TrapTarget: Send + Sync {
@@ -34,6 +35,22 @@ pub trait TrapTarget: Send + Sync {
     /// Whatever kept the bytes from going.
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), TrapError>;
 
+    /// An atomic operation on a word, which need not be aligned to be asked for; gives what was there.
+    ///
+    /// # Errors
+    /// Whatever kept it from being done, or its answer from coming. Targets without atomics refuse all.
+    fn atomic(&self, _offset: u64, _atomic: Atomic) -> Result<u64, TrapError> {
+        Err(NoAtomics.into())
+    }
+
+    /// The same, for who does not want to know what was there: it may be done later.
+    ///
+    /// # Errors
+    /// Whatever kept it from going.
+    fn reduce(&self, _offset: u64, _atomic: Atomic) -> Result<(), TrapError> {
+        Err(NoAtomics.into())
+    }
+
     /// What lies at `offset`, for messages.
     fn place(&self, offset: u64) -> String;
 }
@@ -43,7 +60,27 @@ pub trait TrapTarget: Send + Sync {
 pub(crate) enum Kind {
     Load,
     Store,
-    Atomic,
+    /// `None`: one that this executor does not know.
+    Atomic(Option<Operation>),
+    /// The same without a result.
+    Reduce(Option<Operation>),
+}
+
+impl Kind {
+    /// Of `GGAS_ACCESS_*` (`exec.h`).
+    pub fn new(access: u32) -> Kind {
+        let [access, operation, ..] = access.to_le_bytes();
+        match access {
+            0 => Kind::Load,
+            1 => Kind::Store,
+            2 => Kind::Atomic(Operation::new(operation)),
+            _ => Kind::Reduce(Operation::new(operation)),
+        }
+    }
+
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Kind::Atomic(_) | Kind::Reduce(_))
+    }
 }
 
 impl fmt::Display for Kind {
@@ -51,15 +88,20 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::Load => "a load",
             Kind::Store => "a store",
-            Kind::Atomic => "an atomic operation",
+            Kind::Atomic(_) | Kind::Reduce(_) => "an atomic operation",
         })
     }
 }
 
-/// Remote atomics, which an SMFU does not have.
+/// A target without atomics.
 #[derive(Debug, thiserror::Error)]
 #[error("such a window has no atomics; use loads and stores, or locks of RMA")]
-struct NoAtomics;
+pub struct NoAtomics;
+
+/// An atomic operation that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no such operation; build kernels with the headers of this version")]
+struct NoOperation;
 
 /// An access after the range was given back.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +201,27 @@ pub(crate) struct Failed {
     pub source: TrapError,
 }
 
-/// Carries an access to a trapped address out; `bytes` are what is stored, or take what is loaded.
+/// Does an operation with two words, operand and what is expected; the first one is what was there then.
+fn with_words(
+    operation: Option<Operation>,
+    words: &mut [u8],
+    operate: impl FnOnce(Atomic) -> Result<u64, TrapError>,
+) -> Result<(), TrapError> {
+    let (operand, expected) = words.split_at_mut(words.len() / 2);
+    let operation = operation.zip(Width::new(operand.len())).ok_or(NoOperation)?;
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let atomic = match operation {
+        (Operation::CompareExchange, width) => {
+            Atomic::compare_exchange(width, number(expected), number(operand))
+        }
+        (operation, width) => Atomic::new(operation, width, number(operand)),
+    };
+    let old = operate(atomic)?;
+    operand.copy_from_slice(&old.to_le_bytes()[..operand.len()]);
+    Ok(())
+}
+
+/// Carries an access to a trapped address out; `bytes` are what is stored, or take what is loaded, or the words of an atomic operation.
 pub(crate) fn access(kind: Kind, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
     let gone = || Failed { place: format!("address {address:#x}"), source: Gone.into() };
     let entry = find(address).ok_or_else(gone)?;
@@ -169,7 +231,10 @@ pub(crate) fn access(kind: Kind, address: u64, bytes: &mut [u8]) -> Result<(), F
     let done = match kind {
         Kind::Load => target.load(offset, bytes),
         Kind::Store => target.store(offset, bytes),
-        Kind::Atomic => Err(NoAtomics.into()),
+        Kind::Atomic(operation) => with_words(operation, bytes, |atomic| target.atomic(offset, atomic)),
+        Kind::Reduce(operation) => {
+            with_words(operation, bytes, |atomic| target.reduce(offset, atomic).map(|()| 0))
+        }
     };
     done.map_err(|source| Failed { place: target.place(offset), source })
 }

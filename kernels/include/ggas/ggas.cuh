@@ -17,7 +17,8 @@
  *
  * Ordering: plain stores of a block, then a barrier, then ggas_flag_set by one
  * thread: whoever sees the flag by ggas_flag_wait sees the stores. Atomics on
- * remote memory exist where the device offers them (not on the SMFU).
+ * remote memory exist where the device offers them: mapped memory does, and the
+ * model's SMFU on host memory; no card's.
  * A window that is not mapped for kernels has base 0 (ggas_mapped).
  */
 #ifndef GGAS_GGAS_CUH

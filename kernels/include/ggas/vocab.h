@@ -26,7 +26,7 @@
  *        System scope, single-copy atomic. 16 bytes take ggas_u128.
  *   T    ggas_read(const T *p)    void ggas_write(T *p, T v)
  *        Plain accesses of 1 to 16 bytes to memory that may be another node's: what C++ does, but they reach trapped
- *        windows of the executor (impl/exec.h), too, as all of these functions but atomics do.
+ *        windows of the executor (impl/exec.h), too, as all of these functions do.
  *   ggas_u128 ggas_load_entry(const ggas_u128 *p)
  *        An entry of a queue, whose high word is written last: where that is new, so is the low one. Acquire.
  *   uint64_t ggas_watch_entry(const ggas_u128 *p)   its high word, as a look of a poll; ggas_u128 ggas_watch_line(p)   both:

@@ -246,15 +246,19 @@ struct selftest_calls {
 
 #define SELFTEST_ACCESS_LOAD	0	/* of a word */
 #define SELFTEST_ACCESS_STORE	1	/* of the round's number */
-#define SELFTEST_ACCESS_ADD	2	/* an atomic */
+#define SELFTEST_ACCESS_ADD	2	/* an atomic without a result, of 1 to a word */
 #define SELFTEST_ACCESS_PLAIN	3	/* a store by plain C++ */
 #define SELFTEST_ACCESS_SIZES	4	/* 13 stores and 13 loads of all sizes */
+#define SELFTEST_ACCESS_FETCH	5	/* the same with a result; on the own node by the local pointer, as the next one */
+#define SELFTEST_ACCESS_CAS	6	/* a loop of compare-and-swap that adds 1 */
+#define SELFTEST_ACCESS_ATOMICS	7	/* all atomics, on 96 bytes that are 0 and are so again afterwards */
+#define SELFTEST_ACCESS_ORDER	8	/* two stores around atomics on two words of 4 bytes, and a load that sees all */
 
 /* Accesses of one thread to the part of a node, by its global pointer, `rounds` times. */
 struct selftest_access {
 	uint64_t window;	/* struct ggas_window */
 	uint64_t done;		/* u64: the last round that ended */
-	uint64_t sum;		/* u64: gets the sum of what was loaded; SIZES: of loads that brought something else */
+	uint64_t sum;		/* u64: gets the sum of what was loaded; SIZES and behind: of what was not as expected */
 	uint64_t rounds;
 	uint64_t offset;	/* in the part, a multiple of 16 */
 	uint32_t peer;

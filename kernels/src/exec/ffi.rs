@@ -109,13 +109,14 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// What is stored, or takes what is loaded.
+    /// What is stored, or takes what is loaded; of an atomic operation two words.
     ///
     /// # Safety
     /// The fiber that asked is suspended and has not been dropped.
     pub unsafe fn value(&mut self) -> &mut [u8] {
+        let words = if self.kind.is_atomic() { 2 } else { 1 };
         // SAFETY: a variable of the fiber, of so many bytes.
-        unsafe { std::slice::from_raw_parts_mut(self.value, self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.value, words * self.len) }
     }
 }
 
@@ -229,13 +230,9 @@ unsafe extern "C" fn ggas_exec_access(
     if this.is_null() || !trap::contains(address) {
         return 0;
     }
-    let kind = match op {
-        0 => trap::Kind::Load,
-        1 => trap::Kind::Store,
-        _ => trap::Kind::Atomic,
-    };
+    let access = Access { kind: trap::Kind::new(op), address, value, len: bytes as usize };
     // SAFETY: kernels pass ggas_exec_self.
-    unsafe { suspend(this, Event::Access(Access { kind, address, value, len: bytes as usize })) };
+    unsafe { suspend(this, Event::Access(access)) };
     1
 }
 

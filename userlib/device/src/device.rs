@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::regs;
+use extoll_abi::{Atomic, regs};
 
 use crate::{DeviceError, KernelRings, LostPeer, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
@@ -235,6 +235,23 @@ pub trait SmfuWindow: Debug + Send + Sync {
     /// # Errors
     /// [`DeviceError::SmfuAccess`] as above, or when the answer stays out.
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError>;
+
+    /// Whether the unit has atomic operations: the model's, which carries them out on host memory; no card's.
+    fn atomics(&self) -> bool;
+
+    /// An atomic operation on the aligned word at `offset` from the start of the window, atomic with all else that is atomic there;
+    /// gives what was there. Behind stores of the same caller to the same node.
+    ///
+    /// # Errors
+    /// [`DeviceError::SmfuAccess`] as for [`load`](Self::load), where the word is not aligned, and where the target refuses: it is
+    /// memory of a device, or none; or the unit has none. One whose answer stays out, or whose target is lost meanwhile, may have been done.
+    fn atomic(&self, offset: u64, atomic: Atomic, timeout: Duration) -> Result<u64, DeviceError>;
+
+    /// The same without a result: posted, in order with stores. Nobody hears of what the target refuses; its unit counts it.
+    ///
+    /// # Errors
+    /// As for [`store`](Self::store), and where the word is not aligned, or the unit has none.
+    fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), DeviceError>;
 
     /// The process that serves the part at `offset`, if the device knows that it is gone: accesses there fail. A card does not
     /// know.

@@ -50,7 +50,7 @@ pub use ggas_queues::{self as queues, Memory, Queues, QueuesConfig, QueuesError,
 pub use ggas_rma::*;
 pub use ggas_tn::{self as tn, Triggers, WindowTriggers};
 pub use ggas_velo::{self as velo, VeloConfig, VeloConnection, VeloHandle, VeloPort};
-pub use ggas_window::{Mapping, Member, Window, WindowError, WindowInfo};
+pub use ggas_window::{self as window, Atomic, Mapping, Member, Window, WindowError, WindowInfo};
 pub use job::{ExchangeError, Job, JobBuilder, JobError};
 pub use network::{Network, NetworkBuilder};
 pub use remote::RemoteRegion;

@@ -9,6 +9,7 @@ use ggas_kernels::Processor;
 use ggas_members::Job;
 use ggas_rma::Node;
 
+use crate::cards::Shape;
 use crate::memory::{Parts, fits, gpu_of};
 use crate::plan::{Plan, PlanPlace, Wish};
 use crate::window::Part;
@@ -46,9 +47,9 @@ impl Window {
         let wish = Wish::new(setup.next_tag(), node.id(), processor, bytes);
         let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
         let parts = match plan.place {
-            PlanPlace::Devices => {
-                let (rank, sizes) = (setup.rank(), (plan.stride, bytes));
-                setup.agree(Parts::behind_a_card(node, &plan.nodes, rank, processor, sizes, timeout))?
+            PlanPlace::Devices { in_host_memory } => {
+                let (rank, shape) = (setup.rank(), Shape { stride: plan.stride, bytes, in_host_memory });
+                setup.agree(Parts::behind_a_card(node, &plan.nodes, rank, processor, shape, timeout))?
             }
             _ => setup.parts(&plan, processor, bytes)?,
         };
@@ -81,7 +82,7 @@ impl Setup<'_> {
     ) -> Result<Parts, WindowError> {
         match &plan.place {
             // A window of kernels is not mapped then; only engines ask.
-            PlanPlace::Devices => {
+            PlanPlace::Devices { .. } => {
                 Err(WindowError::NoEngines { reason: "the processes are on several hosts".to_owned() })
             }
             PlanPlace::Host => self.host(plan),

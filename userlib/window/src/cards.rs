@@ -6,9 +6,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use extoll_abi::Atomic;
 use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
 use ggas_device::{DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
-use ggas_kernels::trap::{Trap, TrapError, TrapTarget};
+use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, Processor};
 use ggas_rma::Node;
 
@@ -35,7 +36,9 @@ impl Window {
     /// * On the model (`sim`) kernels of the CPU executor have a *trapped* range ([`Mapping::Trapped`]): each load and store
     ///   there by the functions of `vocab.h`, `ggas.cuh`, `put.cuh` and `coll.cuh` is one of the node's SMFU, of 1 to 16 bytes.
     ///   It passes intervals or address bits, counters and time-outs, and order is as on a card; the own part is memory.
-    ///   Plain C++ accesses, and those of the host, fault. Atomics fail, and signals that are added. A load is answered within
+    ///   Plain C++ accesses, and those of the host, fault. Atomics are operations of the model's SMFU, which no card has: atomic with
+    ///   what else is atomic on the word, for parts in host memory. One on a part in GPU memory fails; of one without a result that the
+    ///   target refuses nobody hears. A load, or an atomic operation with a result, is answered within
     ///   `timeout`, or by the card's own time-out if that is shorter, and a store is taken within 10 s; else all kernels of the
     ///   start end with [`LaunchError::Access`](ggas_kernels::LaunchError::Access), which names kernel, thread, member and
     ///   offset. Kernels on a GPU have no such addresses; others reach their GPU memory.
@@ -59,7 +62,8 @@ impl Window {
         let stride = stride_of_devices(nodes.len(), bytes);
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
-        let parts = Parts::behind_a_card(node, nodes, rank, processor, (stride, bytes), timeout)?;
+        let shape = Shape { stride, bytes, in_host_memory: gpu_of(processor).is_none() };
+        let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let part = Part::new(node, processor, rank, nodes, &parts, &info, timeout)?;
@@ -102,6 +106,8 @@ pub(crate) struct CardParts {
     _memory: Option<Arc<KernelMem>>,
     pub(crate) rank: usize,
     stride: usize,
+    /// On all parts.
+    pub(crate) atomics: bool,
 }
 
 /// Where kernels reach all parts by the unit.
@@ -119,12 +125,31 @@ impl Pages {
     }
 }
 
+/// What the parts of such a window are like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// From one part to the next.
+    pub(crate) stride: usize,
+    /// That members may use.
+    pub(crate) bytes: usize,
+    /// No part is known to be in GPU memory.
+    pub(crate) in_host_memory: bool,
+}
+
 /// What accesses to a trapped range become.
 struct Trapped {
     smfu: Arc<dyn SmfuWindow>,
     nodes: Vec<u16>,
     stride: u64,
     timeout: Duration,
+    atomics: bool,
+}
+
+impl Trapped {
+    /// Where some part is in GPU memory, an operation without a result on it would be lost.
+    fn check_atomics(&self) -> Result<(), NoAtomics> {
+        if self.atomics { Ok(()) } else { Err(NoAtomics) }
+    }
 }
 
 impl TrapTarget for Trapped {
@@ -134,6 +159,16 @@ impl TrapTarget for Trapped {
 
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), TrapError> {
         Ok(self.smfu.store(offset, from)?)
+    }
+
+    fn atomic(&self, offset: u64, atomic: Atomic) -> Result<u64, TrapError> {
+        self.check_atomics()?;
+        Ok(self.smfu.atomic(offset, atomic, self.timeout)?)
+    }
+
+    fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), TrapError> {
+        self.check_atomics()?;
+        Ok(self.smfu.reduce(offset, atomic)?)
     }
 
     fn place(&self, offset: u64) -> String {
@@ -163,7 +198,7 @@ impl Parts {
         nodes: &[u16],
         rank: usize,
         processor: &Processor,
-        (stride, bytes): (usize, usize),
+        Shape { stride, bytes, in_host_memory }: Shape,
         timeout: Duration,
     ) -> Result<Parts, WindowError> {
         let map = SmfuMap {
@@ -175,12 +210,13 @@ impl Parts {
         };
         let (smfu, memory) = open(node, map, processor)?;
         let all = stride * nodes.len();
+        let atomics = in_host_memory && smfu.atomics();
         let pages = match (smfu.pages(), processor) {
             // SAFETY: the window's pages stay until `smfu` is dropped, after this.
             (Some(pages), _) => Pages::Card(unsafe { processor.map_device(pages.as_ptr(), all) }?),
             (None, Processor::Cpu(_)) => {
                 let (smfu, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
-                Pages::Trapped(Trap::new(all, Arc::new(Trapped { smfu, nodes, stride, timeout }))?)
+                Pages::Trapped(Trap::new(all, Arc::new(Trapped { smfu, nodes, stride, timeout, atomics }))?)
             }
             (None, _) => {
                 drop((smfu, memory));
@@ -200,7 +236,7 @@ impl Parts {
                 return Err(DeviceError::Smfu { node: node.id(), problem }.into());
             }
         };
-        Ok(Parts::Card(CardParts { pages, own, smfu, _memory: memory, rank, stride }))
+        Ok(Parts::Card(CardParts { pages, own, smfu, _memory: memory, rank, stride, atomics }))
     }
 }
 

@@ -25,6 +25,7 @@ mod window;
 
 pub use engines::engines_across;
 pub use error::WindowError;
+pub use extoll_abi::{Atomic, Operation, Width};
 pub use info::{Mapping, WindowInfo};
 pub use member::Member;
 pub use rings::Rings;

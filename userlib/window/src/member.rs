@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use extoll_abi::Atomic;
 use ggas_device::{SmfuWindow, Span};
 use ggas_kernels::Processor;
 use ggas_rma::{KernelReport, Node};
@@ -90,6 +91,32 @@ impl<'a> Member<'a> {
     ) -> Result<(), WindowError> {
         self.window.check_range(member, offset, into.len())?;
         Ok(self.smfu()?.load(self.window_offset(member, offset), into, timeout)?)
+    }
+
+    /// An atomic operation on the aligned word at `offset` of the part of `member`, through the SMFU, behind this member's stores to it;
+    /// gives what was there. Atomic with what kernels and other members do to the word by atomics. Of the model, on parts in host memory.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load); [`WindowError::Device`] also where the word is not aligned, where the part is in GPU memory, and on cards.
+    /// One that fails for want of an answer may have been done.
+    pub fn atomic(
+        &self,
+        member: usize,
+        offset: usize,
+        atomic: Atomic,
+        timeout: Duration,
+    ) -> Result<u64, WindowError> {
+        self.window.check_range(member, offset, atomic.width().bytes())?;
+        Ok(self.smfu()?.atomic(self.window_offset(member, offset), atomic, timeout)?)
+    }
+
+    /// The same without a result: posted, in order with this member's stores to `member`.
+    ///
+    /// # Errors
+    /// As for [`store`](Self::store), and where [`atomic`](Self::atomic) refuses before it sends.
+    pub fn reduce(&self, member: usize, offset: usize, atomic: Atomic) -> Result<(), WindowError> {
+        self.window.check_range(member, offset, atomic.width().bytes())?;
+        Ok(self.smfu()?.reduce(self.window_offset(member, offset), atomic)?)
     }
 
     fn window_offset(&self, member: usize, offset: usize) -> u64 {

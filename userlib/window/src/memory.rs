@@ -76,7 +76,8 @@ impl Parts {
         match self {
             Parts::Host(..) => true,
             Parts::Gpus(_, atomics) => *atomics,
-            Parts::Apart { .. } | Parts::Card(_) => false,
+            Parts::Card(card) => card.atomics,
+            Parts::Apart { .. } => false,
         }
     }
 

@@ -82,8 +82,8 @@ pub(crate) enum PlanPlace {
     Host,
     /// In GPU memory that all map; and whether all have atomics on it.
     Gpus { atomics: bool },
-    /// Behind the network devices of their nodes: the processes are on several hosts.
-    Devices,
+    /// Behind the network devices of their nodes: the processes are on several hosts. And whether no part is in GPU memory.
+    Devices { in_host_memory: bool },
     /// Each part in its own process only, and why.
     Apart { reason: String },
 }
@@ -113,7 +113,7 @@ impl Plan {
                  those of a window wait for each other"
             ))
         } else if hosts {
-            (PAGE, PlanPlace::Devices)
+            (PAGE, PlanPlace::Devices { in_host_memory: gpus.is_empty() })
         } else {
             match between_gpus(&gpus) {
                 Ok((granularity, atomics)) => (granularity, PlanPlace::Gpus { atomics }),
@@ -121,7 +121,7 @@ impl Plan {
             }
         };
         let stride = match place {
-            PlanPlace::Devices => stride_of_devices(wishes.len(), bytes),
+            PlanPlace::Devices { .. } => stride_of_devices(wishes.len(), bytes),
             _ => bytes.checked_next_multiple_of(granularity),
         };
         let fits = stride.and_then(|stride| stride.checked_mul(wishes.len()));
@@ -206,9 +206,12 @@ mod tests {
     #[test]
     fn between_hosts_the_devices_have_the_window() {
         let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000)], true).unwrap();
-        assert_eq!((plan.stride, plan.place), (8192, PlanPlace::Devices));
+        let devices = |in_host_memory| PlanPlace::Devices { in_host_memory };
+        assert_eq!((plan.stride, plan.place), (8192, devices(true)));
         let crowded = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], true).unwrap();
-        assert_eq!((crowded.nodes, crowded.place), (vec![0, 1, 1], PlanPlace::Devices));
+        assert_eq!((crowded.nodes, crowded.place), (vec![0, 1, 1], devices(true)));
+        let mixed = Plan::new(&[cpu(0, 5000), gpu(1, 0, &[0], Reach::Atomics)], true).unwrap();
+        assert_eq!(mixed.place, devices(false));
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use common::{die, in_job, in_job_with_death};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
-use ggas_kernels::{Processor, start};
+use ggas_kernels::{Processor, Running, start};
 use ggas_members::{Job, JobError};
 use ggas_rma::Node;
-use ggas_selftest::args::{SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_window};
-use ggas_window::{Mapping, Window, WindowError};
+use ggas_selftest::args::{
+    SELFTEST_ACCESS_FETCH, SELFTEST_WINDOW_COUNTER, SELFTEST_WINDOW_OUT, selftest_access, selftest_window,
+};
+use ggas_window::{Atomic, Mapping, Window, WindowError};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -115,6 +117,51 @@ fn kernels_of_all_processes_write_read_and_add() {
         assert_eq!(added.expect("mapped"), 10 * 3 * 64);
         job.barrier(SOON).expect("all");
     });
+}
+
+/// Atomic operations by the units of all processes, and by the processor of whose part it is, on the same words.
+#[test]
+fn the_smfu_has_atomics_on_the_parts_of_other_processes() {
+    for per_node in [1, 3] {
+        in_job("the_smfu_has_atomics_on_the_parts_of_other_processes", (3, per_node), |job| {
+            const ROUNDS: u64 = 100;
+            let process = Process::new(job);
+            let window = process.window(job, 4096).expect("a window");
+            let (rank, size) = (job.rank() as usize, job.size() as usize);
+            let own = window.member(rank).expect("mine");
+            let kernel = start_adding(&process, &window, rank, ROUNDS);
+            for round in 0..ROUNDS {
+                for part in 0..size {
+                    own.reduce(part, 64, Atomic::add(1)).expect("posted");
+                    let place = 128 + 8 * rank;
+                    assert_eq!(own.atomic(part, place, Atomic::add(3), SOON).expect("done"), 3 * round);
+                }
+            }
+            // Behind what was posted.
+            (0..size).for_each(|part| own.load(part, 64, &mut [0; 8], SOON).expect("loaded"));
+            kernel.wait(SOON).expect("it ends");
+            job.barrier(SOON).expect("all");
+            assert_eq!(window.load_u64(rank, 64).expect("mine"), (size as u64 + 1) * ROUNDS);
+            job.barrier(SOON).expect("all");
+        });
+    }
+}
+
+/// A kernel that adds 1 to a word of its own part, in memory.
+fn start_adding(process: &Process, window: &Window, rank: usize, rounds: u64) -> Running {
+    let args = selftest_access {
+        window: window.member(rank).expect("mine").address(),
+        // Further words of the part, which nobody else uses.
+        done: window.member(rank).and_then(|own| own.pointer_of(rank)).expect("mapped") + 1024,
+        sum: 0,
+        rounds,
+        offset: 64,
+        peer: rank as u32,
+        what: SELFTEST_ACCESS_FETCH,
+    };
+    // SAFETY: the structure is this kernel's, and the window outlives the wait.
+    let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_access", 1, 1, &args) };
+    start(&[launch]).expect("it starts")
 }
 
 #[test]

@@ -11,8 +11,12 @@ use ggas_device::{DeviceError, LostPeer, PeerEnd};
 use ggas_kernels::{LaunchError, Processor, Running, start};
 use ggas_members::Job;
 use ggas_rma::Node;
-use ggas_selftest::args::{SELFTEST_WINDOW_OUT, selftest_window};
-use ggas_window::{Mapping, Window, WindowError};
+use ggas_selftest::args::{
+    SELFTEST_ACCESS_ADD, SELFTEST_ACCESS_ATOMICS, SELFTEST_ACCESS_CAS, SELFTEST_ACCESS_FETCH,
+    SELFTEST_ACCESS_ORDER, SELFTEST_PUT_BLOCK, SELFTEST_PUT_GRID, SELFTEST_PUT_THREAD, SELFTEST_WINDOW_OUT,
+    selftest_access, selftest_put, selftest_window,
+};
+use ggas_window::{Atomic, Mapping, Operation, Width, Window, WindowError};
 use ggas_wire::{WireError, choose};
 
 /// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
@@ -54,7 +58,7 @@ impl Process {
             wrong: results + 8,
             bytes: MOVED as u64,
             rounds,
-            atomics: 0,
+            atomics: 1,
         };
         // SAFETY: the structure is this kernel's, and callers keep the results until it has ended.
         let launch = unsafe { ggas_selftest::launch(&self.cpu, "ggas_selftest_window", 1, 32, &args) };
@@ -83,7 +87,7 @@ fn all_reach_all(job: &Job) {
     for round in 0..2 {
         let window = process.window(job, bytes_of(size)).expect("a window");
         assert_eq!(window.info().mapped, Ok(Mapping::Trapped), "{}", window.info());
-        assert_eq!(window.info().trapped, Ok(()), "{}", window.info());
+        assert_eq!((window.info().trapped.clone(), window.info().atomics), (Ok(()), true));
         let own = window.member(rank).expect("mine");
         let text = |from: usize, to: usize| format!("{round}: from {from} to {to}, {:?}", [from; 40]);
         for part in 0..size {
@@ -110,6 +114,155 @@ fn all_reach_all(job: &Job) {
         assert_eq!(ended, [0, 0], "{:?}", own.report());
         job.barrier(SOON).expect("all");
     }
+}
+
+/// Where kernels of that test count what they have done, in their own parts.
+const DONE: usize = 2048;
+
+/// Accesses of one thread of this rank to the part of another one.
+fn start_access(process: &Process, window: &Window, rank: usize, args: selftest_access) -> Running {
+    let own = window.member(rank).expect("mine");
+    let done = own.pointer_of(rank).expect("mine") + (DONE + 16 * args.what as usize) as u64;
+    let args = selftest_access { window: own.address(), done, sum: done + 8, ..args };
+    // SAFETY: the structure is this kernel's, and callers keep the window until it has ended.
+    let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_access", 1, 1, &args) };
+    start(&[launch]).expect("it starts")
+}
+
+#[test]
+fn atomics_of_all_ranks_sum_exactly() {
+    job("atomics_of_all_ranks_sum_exactly", &[0, 0, 1, 1], 2, None, all_add);
+}
+
+/// All ranks, by kernels and by calls, and the kernels and the host of whose part it is, on the same words.
+fn all_add(job: &Job) {
+    const ROUNDS: u64 = 60;
+    const KINDS: [u32; 3] = [SELFTEST_ACCESS_ADD, SELFTEST_ACCESS_FETCH, SELFTEST_ACCESS_CAS];
+    let process = Process::new(job);
+    let (rank, size) = (job.rank() as usize, job.size() as usize);
+    let window = process.window(job, 4096).expect("a window");
+    let own = window.member(rank).expect("mine");
+    // One part after the other, so that all are at the same words.
+    for part in 0..size {
+        job.barrier(SOON).expect("all");
+        let access = |what| selftest_access {
+            rounds: ROUNDS,
+            offset: 64,
+            peer: part as u32,
+            what,
+            ..selftest_access::default()
+        };
+        let kernels = KINDS.map(|what| start_access(&process, &window, rank, access(what)));
+        for round in 0..ROUNDS {
+            own.reduce(part, 64, Atomic::add(1)).expect("posted");
+            let mine = Atomic::new(Operation::Add, Width::Four, 2);
+            assert_eq!(own.atomic(part, 128 + 4 * rank, mine, SOON).expect("done"), 2 * round);
+        }
+        kernels.into_iter().for_each(|kernel| kernel.wait(SOON).expect("it ends"));
+        // Behind what was posted.
+        own.load(part, 64, &mut [0; 8], SOON).expect("loaded");
+        job.barrier(SOON).expect("all");
+        let mut sum = [0; 8];
+        own.load(part, 64, &mut sum, SOON).expect("loaded");
+        assert_eq!(u64::from_le_bytes(sum), (KINDS.len() as u64 + 1) * size as u64 * ROUNDS);
+    }
+    // Each kind of operation, and the order of what goes to one part.
+    for (part, what) in
+        (0..size).flat_map(|part| [(part, SELFTEST_ACCESS_ATOMICS), (part, SELFTEST_ACCESS_ORDER)])
+    {
+        let offset = 256 + 128 * rank as u64;
+        let args =
+            selftest_access { rounds: 3, offset, peer: part as u32, what, ..selftest_access::default() };
+        start_access(&process, &window, rank, args).wait(SOON).expect("it ends");
+        let at = DONE + 16 * what as usize;
+        let ended = [0, 8].map(|word| window.load_u64(rank, at + word).expect("mine"));
+        assert_eq!(ended, [3, 0], "{what} to {part}");
+        own.store(part, offset as usize, &[0; 8]).expect("stored");
+    }
+    job.barrier(SOON).expect("all");
+}
+
+#[test]
+fn signals_are_added_over_hosts() {
+    job("signals_are_added_over_hosts", &[0, 1], 1, None, |job| {
+        let process = Process::new(job);
+        let rank = job.rank() as usize;
+        for (form, blocks) in [(SELFTEST_PUT_THREAD, 1), (SELFTEST_PUT_BLOCK, 2), (SELFTEST_PUT_GRID, 3)] {
+            let window = process.window(job, 64 << 10).expect("a window");
+            let own = window.member(rank).expect("mine");
+            let results = process.cpu.alloc(16).expect("memory");
+            let args = selftest_put {
+                window: own.address(),
+                status: results.address(),
+                wrong: results.address() + 8,
+                bytes: 48,
+                each: 80,
+                form,
+                rounds: 4,
+                ..selftest_put::default()
+            };
+            // SAFETY: the structure is this kernel's, and its memory outlives the wait.
+            let launch =
+                unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_put", blocks, 8, &args) };
+            start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
+            let ended = [0, 8].map(|at| results.load_u64(at).expect("in range"));
+            assert_eq!(ended, [0, 0], "form {form}: {:?}", own.report());
+            job.barrier(SOON).expect("all");
+        }
+    });
+}
+
+#[test]
+fn atomics_end_with_the_death_of_their_target() {
+    const TEST: &str = "atomics_end_with_the_death_of_their_target";
+    // By the wire, and by the memory of a host.
+    job(TEST, &[0, 1], 1, Some(1), adds_until_death);
+    job(TEST, &[0, 0, 1], 2, Some(1), adds_until_death);
+}
+
+fn adds_until_death(job: &Job) {
+    let process = Process::new(job);
+    let (rank, lost) = (job.rank() as usize, victim().expect("who dies"));
+    let window = process.window(job, 4096).expect("a window");
+    let own = window.member(rank).expect("mine");
+    // All have met.
+    (0..job.size() as usize).for_each(|part| own.load(part, 0, &mut [0], SOON).expect("loaded"));
+    job.barrier(SOON).expect("all");
+    if rank != 0 && job.rank() != lost {
+        return; // nobody waits for it
+    }
+    if job.rank() == lost {
+        while window.load_u64(rank, 64).expect("mine") < 100 {
+            std::thread::yield_now();
+        }
+        die();
+    }
+    let args = |what| selftest_access {
+        rounds: u64::MAX,
+        offset: 64,
+        peer: lost,
+        what,
+        ..selftest_access::default()
+    };
+    let begun = Instant::now();
+    for what in [SELFTEST_ACCESS_FETCH, SELFTEST_ACCESS_ADD, SELFTEST_ACCESS_CAS] {
+        let kernel = start_access(&process, &window, rank, args(what));
+        let error = kernel.wait(SOON).expect_err("its target is gone");
+        let LaunchError::Access { .. } = &error else { panic!("{error}") };
+        assert!(error.to_string().contains(&format!("member {lost}'s part")), "{error}");
+    }
+    let error = own.atomic(lost as usize, 64, Atomic::add(1), SOON).expect_err("nobody is there");
+    assert!(
+        matches!(&error, WindowError::Device(DeviceError::PeerLost(peer)) if peer.rank == lost),
+        "{error}"
+    );
+    let error = own.reduce(lost as usize, 64, Atomic::add(1)).expect_err("nobody is there");
+    assert!(
+        matches!(&error, WindowError::Device(DeviceError::PeerLost(peer)) if peer.rank == lost),
+        "{error}"
+    );
+    assert!(begun.elapsed() < SOON / 2, "{:?}", begun.elapsed());
+    assert_eq!(own.atomic(rank, 64, Atomic::add(1), SOON).expect("its own is there"), 0);
 }
 
 #[test]

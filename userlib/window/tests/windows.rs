@@ -158,9 +158,9 @@ fn a_window_on_nodes_is_made_on_each_of_them() {
     let sides = [0, 2].map(|i: usize| on(&nodes[i], &[2, 0]).unwrap());
     assert_eq!(sides.each_ref().map(Window::local), [1..2, 0..1]);
     for window in &sides {
-        assert_eq!((window.info().mapped.clone(), window.info().atomics), (Ok(Mapping::Trapped), false));
+        assert_eq!((window.info().mapped.clone(), window.info().atomics), (Ok(Mapping::Trapped), true));
         let said = window.info().to_string();
-        assert!(said.contains("trapped by the model's SMFU; remote atomics: no"), "{said}");
+        assert!(said.contains("trapped by the model's SMFU; remote atomics: yes"), "{said}");
         assert_eq!((window.len(), window.bytes(), window.info().trapped.clone()), (2, 5000, Ok(())));
     }
     let here = sides[0].member(1).unwrap();

@@ -34,7 +34,21 @@ extern uint64_t ggas_exec_traps[2];
 
 #define GGAS_ACCESS_LOAD	0	/* to `value` */
 #define GGAS_ACCESS_STORE	1	/* of `value` */
-#define GGAS_ACCESS_ATOMIC	2	/* there are none */
+#define GGAS_ACCESS_ATOMIC	2	/* | GGAS_ATOMIC_* << 8; to `value`, of it and of what is expected, which is behind it */
+#define GGAS_ACCESS_REDUCE	3	/* the same, and nothing comes back */
+
+/* Atomic operations: those of userlib/abi/src/atomic.rs. */
+#define GGAS_ATOMIC_ADD		0
+#define GGAS_ATOMIC_EXCH	1
+#define GGAS_ATOMIC_AND		2
+#define GGAS_ATOMIC_OR		3
+#define GGAS_ATOMIC_XOR		4
+#define GGAS_ATOMIC_MIN		5
+#define GGAS_ATOMIC_MAX		6
+#define GGAS_ATOMIC_MIN_SIGNED	7
+#define GGAS_ATOMIC_MAX_SIGNED	8
+#define GGAS_ATOMIC_ADD_FLOAT	9
+#define GGAS_ATOMIC_CAS		10
 
 #define GGAS_WARP_SYNC		0	/* result 0 */
 #define GGAS_WARP_SHUFFLE	1	/* result: value of lane `argument` */
@@ -46,7 +60,7 @@ uint32_t ggas_exec_syncthreads(struct ggas_exec_thread *self, uint32_t predicate
 uint64_t ggas_exec_warp(struct ggas_exec_thread *self, uint32_t op, uint32_t mask, uint64_t value, uint32_t argument);
 /* A store of 8 or 4 bytes to a register. */
 void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t value, uint32_t bytes);
-/* Access of 1 to 16 bytes. Not 0: the address is trapped, and it is done; one that fails never returns, and ends the launch.
+/* Access of 1 to 16 bytes, an atomic one of 4 or 8. Not 0: the address is trapped, and it is done; one that fails never returns, and ends the launch.
  * 0: it is memory, and nothing was done. */
 uint32_t ggas_exec_access(struct ggas_exec_thread *self, uint32_t op, uint64_t address, void *value, uint32_t bytes);
 /* The device clock where time is virtual, in nanoseconds. */

@@ -25,16 +25,34 @@ template <class T> GGAS_COLD bool trapped_store(T *p, T v)
 {
 	return ggas_exec_access(ggas_exec_self, GGAS_ACCESS_STORE, reinterpret_cast<uint64_t>(p), &v, sizeof(T)) != 0;
 }
-/* Does not return where `p` is trapped. */
-GGAS_COLD void refuse_trapped(const void *p, uint32_t bytes)
+
+/* Operations for a type. */
+template <class T> constexpr uint32_t op_add = std::is_integral_v<T> ? GGAS_ATOMIC_ADD : GGAS_ATOMIC_ADD_FLOAT;
+template <class T> constexpr uint32_t op_exch = GGAS_ATOMIC_EXCH;
+template <class T> constexpr uint32_t op_and = GGAS_ATOMIC_AND;
+template <class T> constexpr uint32_t op_or = GGAS_ATOMIC_OR;
+template <class T> constexpr uint32_t op_xor = GGAS_ATOMIC_XOR;
+template <class T> constexpr uint32_t op_min = std::is_signed_v<T> ? GGAS_ATOMIC_MIN_SIGNED : GGAS_ATOMIC_MIN;
+template <class T> constexpr uint32_t op_max = std::is_signed_v<T> ? GGAS_ATOMIC_MAX_SIGNED : GGAS_ATOMIC_MAX;
+
+template <class T> GGAS_COLD bool trapped_access(T *p, uint32_t access, uint32_t operation, T (&words)[2])
 {
-	uint64_t nothing[2] = {};
-	ggas_exec_access(ggas_exec_self, GGAS_ACCESS_ATOMIC, reinterpret_cast<uint64_t>(p), nothing, bytes);
+	static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+	return ggas_exec_access(ggas_exec_self, access | operation << 8, reinterpret_cast<uint64_t>(p), words,
+				sizeof(T)) != 0;
 }
-template <class T> inline void check_atomic(const T *p)
+/* True if it was trapped, and done; `old` is what was there. */
+template <class T> inline bool trapped_atomic(T *p, uint32_t operation, T v, T expected, T *old)
 {
-	if (may_trap(p))
-		refuse_trapped(p, sizeof(T));
+	T words[2] = { v, expected };
+	bool trapped = trapped_access(p, GGAS_ACCESS_ATOMIC, operation, words);
+	*old = words[0];
+	return trapped;
+}
+template <class T> inline bool trapped_reduce(T *p, uint32_t operation, T v)
+{
+	T words[2] = { v, T() };
+	return trapped_access(p, GGAS_ACCESS_REDUCE, operation, words);
 }
 
 } /* namespace ggas_impl */

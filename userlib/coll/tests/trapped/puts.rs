@@ -110,12 +110,10 @@ fn several_blocks_of_a_node_put_and_get() {
     const BYTES: u64 = 208;
     for links in Links::all() {
         for team in TEAMS {
-            let mut pair = Pair::new((2, &links, SOON), team, (BYTES, 0), None);
-            // Of one round signals are set; those that are added need atomics.
-            pair.args.rounds = 1;
+            let pair = Pair::new((2, &links, SOON), team, (BYTES, 0), None);
             pair.run_well(&format!("{team:?}, {links:?}"));
-            // Two signals of each lane; its put and its get are in units of 16 bytes.
-            let lanes = u64::from(team.lanes);
+            // Two signals of each lane, set or added; its put and its get are in units of 16 bytes.
+            let lanes = u64::from(team.lanes * ROUNDS);
             let [stores, loads] = [lanes * (BYTES / 16 + 2), lanes * BYTES / 16];
             for rank in 0..2 {
                 let counts = pair.sides.counts(rank);

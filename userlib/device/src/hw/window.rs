@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use extoll_abi::Atomic;
 use extoll_abi::bindings::{
     EXTOLL_MAP_TARGET, EXTOLL_MAP_WINDOW, EXTOLL_WINDOW_MASK, EXTOLL_WINDOW_NODES, EXTOLL_WINDOW_UNCACHED,
     extoll_window_close, extoll_window_open,
@@ -116,6 +117,12 @@ fn refused(errno: Errno, node: u16, map: &SmfuMap, file: &CardFile) -> DeviceErr
 }
 
 impl Window {
+    fn no_atomics(&self, offset: u64, atomic: Atomic) -> DeviceError {
+        let problem =
+            "a card has no atomics on other nodes' memory; use loads and stores, or locks of RMA".to_owned();
+        DeviceError::SmfuAccess { node: self.node, offset, len: atomic.width().bytes(), problem }
+    }
+
     /// The bytes of an access that lies within one part.
     fn inside(&self, offset: u64, len: usize) -> Result<(&Mapping, Range<usize>), DeviceError> {
         match &self.pages {
@@ -171,6 +178,18 @@ impl SmfuWindow for Window {
             }
         }
         Ok(())
+    }
+
+    fn atomics(&self) -> bool {
+        false
+    }
+
+    fn atomic(&self, offset: u64, atomic: Atomic, _timeout: Duration) -> Result<u64, DeviceError> {
+        Err(self.no_atomics(offset, atomic))
+    }
+
+    fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), DeviceError> {
+        Err(self.no_atomics(offset, atomic))
     }
 
     fn pages(&self) -> Option<NonNull<u8>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use extoll_abi::smfu::{ENABLE, Interval};
-use extoll_abi::{Address, regs};
+use extoll_abi::{Address, Atomic, regs};
 use extoll_sim::shared::SmfuTurn;
 use extoll_sim::smfu::SmfuError;
 
@@ -278,6 +278,24 @@ impl SmfuWindow for Window {
         let failed = |error| self.failed(offset, len, error);
         let is_gone = || self.lost(offset).is_some();
         self.node.nic.smfu_load_unless(at, into, timeout, &is_gone).map_err(failed)
+    }
+
+    fn atomics(&self) -> bool {
+        true
+    }
+
+    fn atomic(&self, offset: u64, atomic: Atomic, timeout: Duration) -> Result<u64, DeviceError> {
+        let len = atomic.width().bytes();
+        let at = self.bar_offset(offset, len)?;
+        let is_gone = || self.lost(offset).is_some();
+        let done = self.node.nic.smfu_atomic_unless(at, atomic, timeout, &is_gone);
+        done.map_err(|error| self.failed(offset, len, error))
+    }
+
+    fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), DeviceError> {
+        let len = atomic.width().bytes();
+        let at = self.bar_offset(offset, len)?;
+        self.node.nic.smfu_reduce(at, atomic).map_err(|error| self.failed(offset, len, error))
     }
 
     fn lost(&self, offset: u64) -> Option<LostPeer> {
