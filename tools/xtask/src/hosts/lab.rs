@@ -167,6 +167,21 @@ impl Lab {
         done(Command::new("nsenter").args(["-t", &pid, "-n", "sh", "-c", &set]))
     }
 
+    /// Adds a rule of host `i` for what comes to it, as a firewall has it; `iptables` has to be there.
+    pub fn rule(&self, i: usize, rule: &str) -> Result<()> {
+        self.iptables(i, &format!("-A INPUT -i eth0 {rule}"))
+    }
+
+    /// Takes all rules of all hosts back.
+    pub fn no_rules(&self) -> Result<()> {
+        (1..=self.hosts.len()).try_for_each(|i| self.iptables(i, "-F"))
+    }
+
+    fn iptables(&self, i: usize, words: &str) -> Result<()> {
+        let pid = self.hosts[i - 1].child.id().to_string();
+        done(Command::new("nsenter").args(["-t", &pid, "-n", "iptables", "-w"]).args(words.split(' ')))
+    }
+
     /// Cuts host `i` off from all others, both ways, or no more.
     pub fn cut(&self, i: usize, cut: bool) -> Result<()> {
         for other in (1..=self.hosts.len()).filter(|other| *other != i) {

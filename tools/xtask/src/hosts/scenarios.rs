@@ -1,6 +1,8 @@
 //! What is tried between hosts.
 
+mod bad_input;
 mod bounds;
+mod firewall;
 mod jobs;
 mod peers;
 mod slurm;
@@ -8,7 +10,7 @@ mod ucx;
 
 use super::Built;
 use super::lab::{Lab, Runs, secret};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -108,11 +110,11 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "firewall",
-        about: "a host that is not reached is named, with what to check",
+        about: "closed ports, of the meeting or of the wire: who is not reached is named, with what to check",
         hosts: 2,
         short: false,
         in_c: None,
-        run: jobs::firewall,
+        run: firewall::firewall,
     },
     Scenario {
         name: "many",
@@ -200,7 +202,7 @@ pub const ALL: &[Scenario] = &[
         hosts: 2,
         short: true,
         in_c: None,
-        run: bad_input,
+        run: bad_input::bad_input,
     },
 ];
 
@@ -269,39 +271,5 @@ fn other_secret(lab: &Lab, built: &Built) -> Result<String> {
         );
     }
     ensure!(thief.runs()?, "the client with another secret has ended");
-    Ok(String::new())
-}
-
-fn bad_input(lab: &Lab, built: &Built) -> Result<String> {
-    let right = file(lab, "net", &secret()?, &["h1", "h2"])?;
-    let says = |command: Command, what: &str, parts: &[&str]| {
-        let said = Runs::start(command, what)?.fails(SOON)?;
-        let missing = parts.iter().find(|part| !said.contains(**part));
-        ensure!(missing.is_none(), "{what}: no `{}` in: {said}", missing.copied().unwrap_or_default());
-        Ok(())
-    };
-    let client = |file: &PathBuf| {
-        let mut command = node(lab, 2, file, built.example("service"));
-        command.args(["ask", "0", "1"]);
-        command
-    };
-    let mut without = client(&right);
-    without.env("GGAS_FABRIC", "libfabric").env("GGAS_LIBFABRIC", "/nonexistent");
-    says(without, "no libfabric", &["/nonexistent", "libfabric"])?;
-    // Who is there first keeps the place.
-    let service = serve(lab, built, 1, &right)?;
-    let square = ask(lab, built, 2, &right, ["0", "3"])?.succeeds(SOON)?;
-    ensure!(square.trim() == "9", "{square}");
-    let mut second = node(lab, 1, &right, built.example("service"));
-    second.arg("serve");
-    says(second, "a place that is taken", &["node 0 is at h1:7000", "cannot listen"])?;
-    drop(service);
-    let twice = file(lab, "twice", &secret()?, &["h1", "h1"])?;
-    says(client(&twice), "two nodes at one place", &["two nodes are at h1:7000"])?;
-    fs::set_permissions(&right, Permissions::from_mode(0o644)).context("chmod")?;
-    says(client(&right), "a file that others may read", &["chmod 600"])?;
-    let mut nowhere = client(&twice);
-    nowhere.env("GGAS_HOSTS", "/nonexistent");
-    says(nowhere, "no file", &["/nonexistent"])?;
     Ok(String::new())
 }

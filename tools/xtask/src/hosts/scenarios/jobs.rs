@@ -219,18 +219,6 @@ fn processes() -> impl Iterator<Item = Vec<u8>> {
     entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
 }
 
-pub fn firewall(lab: &Lab, built: &Built) -> Result<String> {
-    lab.block(2, 1, true)?;
-    let mut command = launch(lab, built, "h1:1,h2:1");
-    command.env("GGAS_JOIN_TIMEOUT", "3").arg("--").arg(built.example("ring"));
-    let said = Runs::start(command, "a host behind a firewall")?.fails(SOON)?;
-    for part in ["rank 1 did not join", "rank 0 is not met at h1:", "firewalls"] {
-        ensure!(said.contains(part), "no `{part}` in {said}");
-    }
-    lab.block(2, 1, false)?;
-    job(lab, built)
-}
-
 pub fn many(lab: &Lab, built: &Built) -> Result<String> {
     many_in(launch(lab, built, MANY))
 }
