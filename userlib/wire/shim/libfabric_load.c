@@ -31,6 +31,7 @@ static const struct {
 	{ "FI_OFI_RXM_BUFFER_SIZE", "8448" },
 	{ "FI_OFI_RXM_MSG_RX_SIZE", "256" },
 	{ "FI_OFI_RXM_MSG_TX_SIZE", "256" },
+	{ "FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000" },
 };
 
 static char *getenv_or_ours(const char *name)

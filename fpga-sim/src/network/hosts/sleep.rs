@@ -82,7 +82,8 @@ pub(super) fn serve(shared: &Arc<Shared>) {
                 // SAFETY: the endpoint's, which `shared` keeps.
                 shared.alarm.sleep(unsafe { BorrowedFd::borrow_raw(descriptor) }, SLEEP_MS);
             }
-            Some((_, false)) => {}
+            // Or a connection is being made, to which the wire sees in a moment: others may have something to do.
+            Some((_, false)) => Clock::REAL.yield_now(),
             None => Clock::REAL.sleep(NAP),
         }
     }

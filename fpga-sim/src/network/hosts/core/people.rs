@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use super::super::events::{Connection, End, News, Out};
 use super::super::link::Link;
+use super::super::message::Head;
 use super::super::proof::Papers;
 use super::super::wire::Wire;
 use super::Core;
 use crate::packet::ANYONE;
+use ggas_wire::Taken;
 
 impl<W: Wire> Core<W> {
     /// Looks for a process at a node whose last one is gone, so that who comes there is found.
@@ -89,6 +91,7 @@ impl<W: Wire> Core<W> {
                 self.seen.met(node, process, link.era);
                 // Of packets that came before, it could not be told.
                 self.owed.push_back(node);
+                self.greet(node);
             }
             Err(error) => {
                 tracing::warn!("node {node} cannot be reached: {error}");
@@ -96,6 +99,19 @@ impl<W: Wire> Core<W> {
             }
         }
         self.settled(node);
+    }
+
+    /// Has the wire connect to a process that was just met, by an empty message: a card's commands go in order, so its packets have it
+    /// connect to one peer after the other. Of the two that met one does so: connections that both begin are in each other's way. Whether the
+    /// message is taken does not matter.
+    fn greet(&mut self, node: u16) {
+        let link = &mut self.links[usize::from(node)];
+        if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, self.me < node) {
+            let greeting = Head { ticket, taken: link.taken };
+            if let Ok(Taken::Yes) = self.wire.send(peer, &greeting.bytes()) {
+                link.told = link.taken;
+            }
+        }
     }
 
     fn hear_gone(&mut self, node: u16, end: End) {
