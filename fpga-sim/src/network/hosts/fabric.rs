@@ -73,6 +73,15 @@ type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
 impl Shared {
     /// Does something with the core, and sees to what follows from it.
     pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+        self.work(self.lock(), true, work)
+    }
+
+    /// The same on the lobby's thread, which looks for what it has to say before it sleeps.
+    pub fn with_core_in_lobby<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+        self.work(self.lock(), false, work)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core<Lines>> {
         let core = self.core.try_lock().or_else(|taken| {
             drop(taken); // where it is poisoned, it has the lock
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -80,17 +89,17 @@ impl Shared {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             core
         });
-        self.work(core.unwrap_or_else(PoisonError::into_inner), work)
+        core.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for cards, which ask without a pause: the mutex is had by who asks first when it is free, and that would mostly be the
+    /// The same as [`with_core`](Self::with_core) for cards, which ask without a pause: the mutex is had by who asks first when it is free, and that would mostly be the
     /// card. With more threads than cores others then said nothing for seconds, and were taken for lost.
     #[inline]
     fn with_core_as_card<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.give_way();
         }
-        self.work(self.core.lock().unwrap_or_else(PoisonError::into_inner), work)
+        self.work(self.core.lock().unwrap_or_else(PoisonError::into_inner), true, work)
     }
 
     #[cold]
@@ -103,19 +112,24 @@ impl Shared {
         }
     }
 
-    fn work<T>(&self, mut core: MutexGuard<'_, Core<Lines>>, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+    fn work<T>(
+        &self,
+        mut core: MutexGuard<'_, Core<Lines>>,
+        tells: bool,
+        work: impl FnOnce(&mut Core<Lines>) -> T,
+    ) -> T {
         let result = work(&mut core);
         if !core.has_news() {
             return result;
         }
-        self.spread(core);
+        self.spread(core, tells);
         result
     }
 
     /// Sees to what follows from what was done with the core.
     #[cold]
-    fn spread(&self, mut core: MutexGuard<'_, Core<Lines>>) {
-        let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out());
+    fn spread(&self, mut core: MutexGuard<'_, Core<Lines>>, tells: bool) {
+        let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out() && tells);
         let let_go = core.take_let_go();
         drop(core);
         drop(let_go);

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ggas_clock::Clock;
 use ggas_members::quiet;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::events::{Connection, Out};
@@ -23,6 +22,11 @@ const READ: usize = 2048;
 const WRITE_MAX: usize = 16 << 10;
 /// So long nobody is let in where that failed: most often the process may open no more files.
 const FULL: Duration = Duration::from_millis(100);
+/// Descriptors that are served behind one sleep.
+const SERVED: usize = 64;
+/// What tells of news, and the listener, among descriptors; others have the names of their connections, from 1.
+const NEWS: u64 = u64::MAX;
+const CALLS: u64 = 0;
 
 type Connected = (Connection, io::Result<TcpStream>);
 
@@ -58,6 +62,8 @@ struct Stream {
     goes: Vec<u8>,
     /// Nothing is heard any more; it goes once all is said.
     closing: bool,
+    /// What it was last said to wait for.
+    watched: EpollFlags,
 }
 
 impl Stream {
@@ -65,7 +71,8 @@ impl Stream {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         let (talk, came, goes) = (Talk::new(secret, side), Vec::new(), Vec::new());
-        let mut stream = Stream { socket, talk, begun: false, came, goes, closing: false };
+        let watched = EpollFlags::empty();
+        let mut stream = Stream { socket, talk, begun: false, came, goes, closing: false, watched };
         if side == Side::Called {
             stream.say(&Challenge::bytes(random()?))?;
             stream.begun = true;
@@ -114,18 +121,21 @@ impl Stream {
         }
     }
 
-    fn waits_for(&self) -> PollFlags {
-        let write = if self.goes.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-        if self.closing { write } else { write | PollFlags::POLLIN }
+    fn waits_for(&self) -> EpollFlags {
+        let write = if self.goes.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
+        if self.closing { write } else { write | EpollFlags::EPOLLIN }
     }
 }
 
 /// The thread's life: takes calls, and hears of the end of others.
 pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
-    let mut streams = Streams { shared, open: HashMap::new(), full: false };
+    let mut streams = match Streams::new(shared, listener) {
+        Ok(streams) => streams,
+        Err(error) => return shared.complaints.say(format!("nobody can be met: {error}")),
+    };
     loop {
         let stops = shared.stops();
-        let (out, next) = shared.with_core(|core| {
+        let (out, next) = shared.with_core_in_lobby(|core| {
             let next = core.look();
             (core.take_out(), next)
         });
@@ -137,7 +147,7 @@ pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
             return;
         }
         // Closing what failed may be news.
-        if !shared.with_core(|core| core.has_out()) {
+        if !shared.with_core_in_lobby(|core| core.has_out()) {
             streams.wait(listener, next.map(|next| Clock::REAL.until(next)));
         }
     }
@@ -146,27 +156,35 @@ pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
 struct Streams<'a> {
     shared: &'a Arc<Shared>,
     open: HashMap<Connection, Stream>,
+    watch: Epoll,
     /// Whoever calls has to wait a moment.
     full: bool,
+}
+
+impl<'a> Streams<'a> {
+    fn new(shared: &'a Arc<Shared>, listener: &TcpListener) -> io::Result<Streams<'a>> {
+        let watch = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        watch.add(&shared.lobby.news, EpollEvent::new(EpollFlags::EPOLLIN, NEWS))?;
+        watch.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, CALLS))?;
+        Ok(Streams { shared, open: HashMap::new(), watch, full: false })
+    }
 }
 
 impl Streams<'_> {
     fn obey(&mut self, out: Out) {
         match out {
             Out::Call(node, on) => call(self.shared, node, on),
-            Out::Say(on, body) => {
-                if let Some(stream) = self.open.get_mut(&on)
-                    && let Err(error) = stream.say(&body)
-                {
-                    self.broke(on, &error);
-                }
-            }
+            Out::Say(on, body) => match self.open.get_mut(&on).map(|stream| stream.say(&body)) {
+                Some(Err(error)) => self.broke(on, &error),
+                _ => self.watch(on),
+            },
             Out::Close(on) => {
                 if let Some(stream) = self.open.get_mut(&on) {
                     stream.closing = true;
                     if stream.goes.is_empty() {
                         self.open.remove(&on);
                     }
+                    self.watch(on);
                 }
             }
             Out::Unanswered(node) => self.shared.unmet(node, &ErrorKind::TimedOut.into()),
@@ -176,45 +194,61 @@ impl Streams<'_> {
 
     /// Waits until something happens, at most for `time`, and sees to it.
     fn wait(&mut self, listener: &TcpListener, time: Option<Duration>) {
-        let names: Vec<Connection> = self.open.keys().copied().collect();
-        let (full, calls) = match std::mem::take(&mut self.full) {
-            true => (Some(FULL), PollFlags::empty()),
-            false => (None, PollFlags::POLLIN),
-        };
-        let time = time.into_iter().chain(full).min();
-        let mut polled = vec![
-            PollFd::new(self.shared.lobby.news.as_fd(), PollFlags::POLLIN),
-            PollFd::new(listener.as_fd(), calls),
-        ];
-        polled.extend(names.iter().map(|on| {
-            let stream = &self.open[on];
-            PollFd::new(stream.socket.as_fd(), stream.waits_for())
-        }));
+        let time = time.into_iter().chain(self.full.then_some(FULL)).min();
         // A millisecond more: what is due then is due.
         let time = time.map(|time| time.as_millis().saturating_add(1).min(60_000) as u16);
-        if poll(&mut polled, time.map_or(PollTimeout::NONE, PollTimeout::from)).is_err() {
-            return; // a signal
+        let mut there = [EpollEvent::empty(); SERVED];
+        let count = self.watch.wait(&mut there, time.map_or(EpollTimeout::NONE, EpollTimeout::from));
+        if std::mem::take(&mut self.full) {
+            self.watch_calls(listener, EpollFlags::EPOLLIN);
         }
-        let there: Vec<bool> = polled.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        if there[0] {
+        let there = there.map(|event| event.data());
+        let there = &there[..count.unwrap_or(0)]; // a signal
+        if there.contains(&NEWS) {
             let _ = self.shared.lobby.news.read();
             let connected = std::mem::take(&mut *self.shared.lobby.connected());
             connected.into_iter().for_each(|(on, socket)| self.connected(on, socket));
         }
-        if there[1] {
+        there.iter().filter(|on| ![NEWS, CALLS].contains(on)).for_each(|on| self.serve(*on));
+        // Who has said something is heard before the next one makes it leave.
+        if there.contains(&CALLS) {
             self.accept(listener);
         }
-        for (on, _) in names.iter().zip(&there[2..]).filter(|(_, there)| **there) {
-            self.serve(*on);
+    }
+
+    /// What of the listener ends a sleep.
+    fn watch_calls(&self, listener: &TcpListener, what: EpollFlags) {
+        // It is there since the beginning, so this does not fail.
+        let _ = self.watch.modify(listener, &mut EpollEvent::new(what, CALLS));
+    }
+
+    /// Keeps a connection.
+    fn keep(&mut self, on: Connection, mut stream: Stream) {
+        stream.watched = stream.waits_for();
+        match self.watch.add(&stream.socket, EpollEvent::new(stream.watched, on)) {
+            Ok(()) => drop(self.open.insert(on, stream)),
+            Err(error) => self.broke(on, &error.into()),
+        }
+    }
+
+    /// Has the next sleep end when a connection can go on.
+    fn watch(&mut self, on: Connection) {
+        let Some(stream) = self.open.get_mut(&on) else { return };
+        let waits_for = stream.waits_for();
+        if waits_for != std::mem::replace(&mut stream.watched, waits_for) {
+            let watched = self.watch.modify(&stream.socket, &mut EpollEvent::new(waits_for, on));
+            if let Err(error) = watched {
+                self.broke(on, &error.into());
+            }
         }
     }
 
     /// The other side speaks first.
     fn connected(&mut self, on: Connection, socket: io::Result<TcpStream>) {
         match socket.and_then(|socket| Stream::new(socket, self.shared.secret, Side::Caller)) {
-            Ok(stream) => drop(self.open.insert(on, stream)),
+            Ok(stream) => self.keep(on, stream),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                self.shared.with_core(|core| core.refused(on));
+                self.shared.with_core_in_lobby(|core| core.refused(on));
             }
             Err(error) => self.broke(on, &error),
         }
@@ -222,7 +256,7 @@ impl Streams<'_> {
 
     /// Somebody with the secret listens there.
     fn connected_to(&self, on: Connection) {
-        let calls = self.shared.with_core(|core| {
+        let calls = self.shared.with_core_in_lobby(|core| {
             core.connected(on);
             core.calls(on)
         });
@@ -234,18 +268,26 @@ impl Streams<'_> {
             listener.accept().and_then(|(socket, _)| Stream::new(socket, self.shared.secret, Side::Called));
         match accepted {
             Ok(stream) => {
-                let on = self.shared.with_core(|core| core.accepted());
-                self.open.insert(on, stream);
+                let on = self.shared.with_core_in_lobby(|core| core.accepted());
+                self.keep(on, stream);
             }
             Err(error) => {
                 tracing::debug!("a call was not taken: {error}");
                 self.full = is_full(&error);
+                if self.full {
+                    self.watch_calls(listener, EpollFlags::empty());
+                }
             }
         }
     }
 
     /// Writes and reads as much as goes.
     fn serve(&mut self, on: Connection) {
+        self.go_on(on);
+        self.watch(on);
+    }
+
+    fn go_on(&mut self, on: Connection) {
         let Some(stream) = self.open.get_mut(&on) else { return };
         if let Err(error) = stream.write() {
             return self.broke(on, &error);
@@ -275,7 +317,7 @@ impl Streams<'_> {
     }
 
     fn hear(&mut self, on: Connection, body: &[u8]) {
-        let (calls, heard) = self.shared.with_core(|core| (core.calls(on), core.heard(on, body)));
+        let (calls, heard) = self.shared.with_core_in_lobby(|core| (core.calls(on), core.heard(on, body)));
         if let (Err(error), Some(stream)) = (heard, self.open.get_mut(&on)) {
             stream.closing = true;
             if let Some(node) = calls {
@@ -298,7 +340,7 @@ impl Streams<'_> {
     fn broke(&mut self, on: Connection, error: &io::Error) {
         tracing::debug!("connection {on} is over: {error}");
         self.open.remove(&on);
-        let calls = self.shared.with_core(|core| {
+        let calls = self.shared.with_core_in_lobby(|core| {
             let calls = core.calls(on);
             core.broke(on);
             calls
