@@ -1,9 +1,10 @@
 //! What meetings of processes on several hosts are made of, whoever meets: connections, numbers that nobody guesses, and codes that
 //! only who has the secret can make.
 
+use std::collections::HashMap;
 use std::hash::Hasher;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -49,6 +50,24 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
+/// Which of the callers that have not proven what they are makes room for another one, by the addresses that they came from, oldest first:
+/// the oldest of the host that has most of them. So callers of other hosts, however many and however often, cut nobody off who comes
+/// from a host with fewer. `None`: there are none.
+pub fn makes_room(from: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
+    let mut counts = HashMap::new();
+    from.clone().for_each(|from| *counts.entry(host(from)).or_insert(0_usize) += 1);
+    let most = counts.values().copied().max()?;
+    from.into_iter().position(|from| counts[&host(from)] == most)
+}
+
+/// What a host has one of: it takes as many addresses as it likes of the 64 bits that its network of IPv6 leaves to it.
+fn host(from: IpAddr) -> u128 {
+    match from.to_canonical() {
+        IpAddr::V4(from) => u128::from(u32::from(from)),
+        IpAddr::V6(from) => u128::from(from) >> 64 << 64,
+    }
+}
+
 /// A connection to `HOST:PORT`, at the first of its addresses that answers; each may take `bound`.
 ///
 /// # Errors
@@ -70,4 +89,23 @@ pub fn connect(place: &str, bound: Duration) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(from: &[&str]) -> Option<usize> {
+        makes_room(from.iter().map(|from| from.parse().unwrap()))
+    }
+
+    #[test]
+    fn the_oldest_of_the_host_with_most_callers_makes_room() {
+        assert_eq!(room(&[]), None);
+        assert_eq!(room(&["10.0.0.1", "10.0.0.2"]), Some(0));
+        assert_eq!(room(&["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.2"]), Some(1));
+        // One host, as an IPv6 listener sees it, and one with several addresses.
+        assert_eq!(room(&["10.0.0.1", "::ffff:10.0.0.2", "10.0.0.2"]), Some(1));
+        assert_eq!(room(&["2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:2::2"]), Some(1));
+    }
 }

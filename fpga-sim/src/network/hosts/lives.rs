@@ -99,13 +99,13 @@ impl Meetings {
     pub fn look(&mut self, now: Instant, ways: impl Fn(u16) -> Ways) -> Option<Instant> {
         let passed = now.saturating_duration_since(self.looked).min(self.bounds.beat);
         self.looked = now;
-        let late = self.unknown.iter().filter(|(_, until)| *until <= now);
-        self.out.extend(late.map(|(on, _)| Out::Close(*on)));
-        self.unknown.retain(|(_, until)| *until > now);
+        let late = self.unknown.iter().filter(|unknown| unknown.until <= now);
+        self.out.extend(late.map(|unknown| Out::Close(unknown.on)));
+        self.unknown.retain(|unknown| unknown.until > now);
         let nodes =
             (0..self.nodes.len() as u16).filter_map(|node| self.look_at(node, ways(node), passed, now));
         let next = nodes.collect::<Vec<_>>().into_iter();
-        next.chain(self.unknown.iter().map(|(_, until)| *until)).min()
+        next.chain(self.unknown.iter().map(|unknown| unknown.until)).min()
     }
 
     fn look_at(&mut self, node: u16, ways: Ways, passed: Duration, now: Instant) -> Option<Instant> {
@@ -255,10 +255,13 @@ impl Meetings {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::super::events::Want;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 
     /// Process 0 of a job of two, or of a network.
     fn meetings(job: bool, begin: Instant) -> Meetings {
@@ -306,7 +309,7 @@ mod tests {
         assert!(calls > 10, "{calls}");
         assert_eq!(meetings.want(1, now), Want::ThrowAway);
         // It is told so when it calls.
-        let on = meetings.accepted(now);
+        let on = meetings.accepted(HOST, now);
         let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
         meetings.heard(on, &hello.bytes(1), now).unwrap();
         let said =
@@ -347,5 +350,28 @@ mod tests {
         assert!(!is_lost(&mut meetings));
         assert_eq!(meetings.want(1, now + SECOND), Want::Wait);
         assert!(call(&mut meetings).is_some());
+    }
+
+    /// However many call, and however often, from another host.
+    #[test]
+    fn strangers_cut_nobody_off_who_comes_from_a_host_with_fewer() {
+        let begin = Instant::now();
+        let mut meetings = meetings(true, begin);
+        meetings.unknown_max = 8;
+        let on = meetings.accepted(HOST, begin);
+        let stranger = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 9));
+        let strangers: Vec<Connection> = (0..1000).map(|_| meetings.accepted(stranger, begin)).collect();
+        assert_eq!(meetings.unknown.len(), 8);
+        let closed = |out| if let Out::Close(on) = out { Some(on) } else { None };
+        let closed: Vec<Connection> =
+            std::mem::take(&mut meetings.out).into_iter().filter_map(closed).collect();
+        assert_eq!(closed, strangers[..993]);
+        // It says who it is in its time, and is heard.
+        let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
+        meetings.heard(on, &hello.bytes(1), begin + 4 * SECOND).unwrap();
+        assert!(matches!(meetings.out[..], [Out::Say(to, _)] if to == on));
+        // Others have that time as well, and no more.
+        meetings.look(begin + 5 * SECOND, |_| Ways::default());
+        assert!(meetings.unknown.is_empty());
     }
 }

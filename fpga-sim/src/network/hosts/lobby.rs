@@ -264,11 +264,12 @@ impl Streams<'_> {
     }
 
     fn accept(&mut self, listener: &TcpListener) {
-        let accepted =
-            listener.accept().and_then(|(socket, _)| Stream::new(socket, self.shared.secret, Side::Called));
+        let accepted = listener.accept().and_then(|(socket, from)| {
+            Ok((Stream::new(socket, self.shared.secret, Side::Called)?, from.ip()))
+        });
         match accepted {
-            Ok(stream) => {
-                let on = self.shared.with_core_in_lobby(|core| core.accepted());
+            Ok((stream, from)) => {
+                let on = self.shared.with_core_in_lobby(|core| core.accepted(from));
                 self.keep(on, stream);
             }
             Err(error) => {

@@ -7,11 +7,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::events::{Bounds, Connection, End, News, Out, Want};
 use super::proof::{Answer, Hello, Papers, Word, unlike};
-use ggas_members::meeting::bad;
+use ggas_members::meeting::{bad, makes_room};
 
 pub(super) enum State {
     /// The next packet begins a meeting.
@@ -73,6 +74,13 @@ pub(super) struct Node {
 /// Connections whose other side has not said who it is, at most; a process that may have few files open has fewer.
 pub(super) const UNKNOWN_MAX: usize = 256;
 
+/// A connection whose other side has not said who it is, for so long at most.
+pub(super) struct Unknown {
+    pub on: Connection,
+    pub from: IpAddr,
+    pub until: Instant,
+}
+
 /// Where random numbers come from.
 pub(super) type Random = Box<dyn FnMut() -> io::Result<u64> + Send>;
 
@@ -90,7 +98,8 @@ pub(super) struct Meetings {
     pub nodes: Vec<Node>,
     /// The nodes of connections, once these are known.
     pub connections: HashMap<Connection, u16>,
-    pub unknown: Vec<(Connection, Instant)>,
+    /// Oldest first.
+    pub unknown: Vec<Unknown>,
     pub unknown_max: usize,
     last: Connection,
     /// This process says goodbye, and meets nobody any more.
@@ -172,14 +181,15 @@ impl Meetings {
         Ok(ticket)
     }
 
-    /// Somebody called: the connection's name.
-    pub fn accepted(&mut self, now: Instant) -> Connection {
-        if self.unknown.len() >= self.unknown_max {
-            let (oldest, _) = self.unknown.remove(0);
-            self.out.push(Out::Close(oldest));
+    /// Somebody called: the connection's name. Of too many that have not said who they are one makes room.
+    pub fn accepted(&mut self, from: IpAddr, now: Instant) -> Connection {
+        if self.unknown.len() >= self.unknown_max
+            && let Some(at) = makes_room(self.unknown.iter().map(|unknown| unknown.from))
+        {
+            self.out.push(Out::Close(self.unknown.remove(at).on));
         }
         self.last += 1;
-        self.unknown.push((self.last, now + self.bounds.meeting));
+        self.unknown.push(Unknown { on: self.last, from, until: now + self.bounds.meeting });
         self.last
     }
 
@@ -212,7 +222,7 @@ impl Meetings {
 
     /// A connection ended on the other side, or a call of ours came to nothing.
     pub fn broke(&mut self, on: Connection, now: Instant) {
-        self.unknown.retain(|(other, _)| *other != on);
+        self.unknown.retain(|unknown| unknown.on != on);
         let Some(node) = self.connections.remove(&on) else { return };
         match &mut self.nodes[usize::from(node)].state {
             State::Up(up) if up.on == on => {
@@ -239,8 +249,8 @@ impl Meetings {
     }
 
     fn hear(&mut self, on: Connection, body: &[u8], now: Instant) -> io::Result<()> {
-        if self.unknown.iter().any(|(other, _)| *other == on) {
-            self.unknown.retain(|(other, _)| *other != on);
+        if self.unknown.iter().any(|unknown| unknown.on == on) {
+            self.unknown.retain(|unknown| unknown.on != on);
             return self.called(on, &Hello::of(body)?, now);
         }
         let Some(node) = self.connections.get(&on).copied() else { return Ok(()) };

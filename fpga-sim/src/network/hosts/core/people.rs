@@ -1,6 +1,7 @@
 //! What meetings have to do with packets: the other half of [`Core`].
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use super::super::events::{Connection, End, News, Out};
@@ -142,8 +143,8 @@ impl<W: Wire> Core<W> {
     }
 
     /// Somebody called: the connection's name.
-    pub fn accepted(&mut self) -> Connection {
-        self.meetings.accepted(self.clock.now())
+    pub fn accepted(&mut self, from: IpAddr) -> Connection {
+        self.meetings.accepted(from, self.clock.now())
     }
 
     /// The node that a connection calls, which is not met yet.

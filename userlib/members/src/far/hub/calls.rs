@@ -19,9 +19,9 @@ impl Shared {
             Ok((stream, from)) => (Arc::new(stream), from),
             Err(error) => return is_full(&error),
         };
-        let (own, number) = (self.clone(), self.callers.add(&stream));
+        let (own, number) = (self.clone(), self.callers.add(&stream, from.ip()));
         let listen = move || {
-            if let Err(error) = own.be_called(&stream) {
+            if let Err(error) = own.be_called(&stream, number) {
                 tracing::warn!("a call from {from} was refused: {error}");
             }
             own.callers.remove(number);
@@ -34,12 +34,13 @@ impl Shared {
         spawned.is_err()
     }
 
-    fn be_called(&self, stream: &Arc<TcpStream>) -> io::Result<()> {
+    fn be_called(&self, stream: &Arc<TcpStream>, number: u64) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         prepare(stream)?;
         let mut timed = Timed::new(stream, STEP);
         let mut talk = Talk::new(&mut timed, self.secret, Side::Hub);
         let hello = Hello::of(&talk.hear()?);
+        self.callers.has_proven(number);
         let checked = hello.and_then(|hello| self.check(&hello).map(|()| hello));
         let refused = checked.as_ref().err().cloned();
         let answer = postcard::to_stdvec(&Answer { nonce: random()?, refused }).map_err(io::Error::other)?;

@@ -1,5 +1,7 @@
 //! Connections of lobbies: calls, what is said, and ends.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::super::net::{Item, Tcp};
 use super::{Event, SILENCE, World};
 use crate::network::hosts::events::{Connection, Out};
@@ -41,7 +43,7 @@ impl World {
             return;
         }
         if let Item::Accept = item {
-            let on = self.processes[to].core.accepted();
+            let on = self.processes[to].core.accepted(IpAddr::V4(Ipv4Addr::LOCALHOST));
             self.tcps[tcp].names[1] = Some(on);
             self.processes[to].open.insert(on, (tcp, 1));
             return self.step(to);
