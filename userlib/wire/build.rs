@@ -16,7 +16,7 @@ const SHIMS: [Shim; 2] = [
         name: "libfabric",
         cfg: "libfabric",
         header: "rdma/fabric.h",
-        files: &["libfabric.c", "libfabric_list.c", "libfabric_load.c"],
+        files: &["libfabric.c", "libfabric_list.c", "libfabric_load.c", "strangers.c"],
     },
     Shim {
         name: "UCX",

@@ -6,6 +6,7 @@
 #include "wire.h"
 
 #include <rdma/fabric.h>
+#include <sys/socket.h>
 
 /* The interface that is asked for. Newer libraries serve it too. */
 #define GGAS_LIBFABRIC_API FI_VERSION(1, 17)
@@ -15,5 +16,7 @@ int ggas_libfabric_list(struct ggas_offer *offers, int room);
 /* What a provider offers for an endpoint as the crate needs it, by its exact name; NULL where it has no such. `host`: NULL, or
  * the address in digits that the endpoint is to have, as far as the provider's are the network's. */
 struct fi_info *ggas_libfabric_look(const char *provider, const char *host);
+/* accept(), which keeps few connections to which libfabric has not answered. */
+int ggas_accept_few(int listener, struct sockaddr *address, socklen_t *len);
 
 #endif

@@ -138,10 +138,10 @@ void ggas_mark_descriptors(void *library, const void *(*others)(const char *name
 			const ElfW(Rela) *rela = &tables[t][i];
 			const size_t symbol = ELF64_R_SYM(rela->r_info);
 			const char *name = names + symbols[symbol].st_name;
-			const void *function = symbol ? marked(name) : NULL;
+			const void *function = symbol && others ? others(name) : NULL;
 
-			if (symbol && !function && others)
-				function = others(name);
+			if (symbol && !function)
+				function = marked(name);
 			if (function)
 				replace(&closed, map->l_addr + rela->r_offset, function);
 		}
