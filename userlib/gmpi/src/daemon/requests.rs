@@ -12,6 +12,8 @@ use crate::{Class, Status};
 #[derive(Debug)]
 struct Request {
     what: &'static str,
+    /// Where its handle lies, by port; `None`: of persistent ones, which are started anywhere.
+    place: Option<(usize, u64)>,
     /// The one that was started in the same place before, and not waited for: whoever waits for this waits for that, too (Fig. 6).
     prior: Option<u64>,
     /// Of persistent ones: what is started.
@@ -43,7 +45,7 @@ impl Request {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     all: HashMap<u64, Request>,
-    /// The last one that was started in each place, by port: what is shared by a block has the same address in all blocks.
+    /// The last open one that was started in each place, by port: what is shared by a block has the same address in all blocks.
     places: HashMap<(usize, u64), u64>,
     /// Under way, and nobody will wait for them.
     freed: Vec<Request>,
@@ -107,7 +109,8 @@ impl Requests {
             Err(class) => (None, Some(Err(class))),
         };
         let (persistent, landed) = (None, None);
-        self.all.insert(handle, Request { what, prior, persistent, token, ended, landed });
+        let place = Some(place);
+        self.all.insert(handle, Request { what, place, prior, persistent, token, ended, landed });
     }
 
     /// One that is over as it begins: with nobody.
@@ -120,8 +123,9 @@ impl Requests {
 
     /// One that is started later, perhaps several times.
     pub fn add_persistent(&mut self, handle: u64, what: &'static str, message: Result<Message, Class>) {
-        let (prior, persistent, token, ended, landed) = (None, Some(message), None, None, None);
-        self.all.insert(handle, Request { what, prior, persistent, token, ended, landed });
+        let (place, prior, persistent) = (None, None, Some(message));
+        let (token, ended, landed) = (None, None, None);
+        self.all.insert(handle, Request { what, place, prior, persistent, token, ended, landed });
     }
 
     /// Whether the carrier has room for what a persistent one starts.
@@ -210,14 +214,25 @@ impl Requests {
             if request.persistent.is_some() {
                 request.ended = None;
             } else {
-                self.all.remove(&handle);
+                self.remove(handle);
             }
         }
     }
 
+    /// Takes one out. Its place is nobody's then, unless a later one has it.
+    fn remove(&mut self, handle: u64) -> Option<Request> {
+        let request = self.all.remove(&handle)?;
+        if let Some(place) = request.place
+            && self.places.get(&place) == Some(&handle)
+        {
+            self.places.remove(&place);
+        }
+        Some(request)
+    }
+
     /// Nobody will wait for it: what is under way goes on.
     pub fn free(&mut self, handle: u64) -> Result<(), Class> {
-        let request = self.all.remove(&key(handle)).ok_or(Class::REQUEST)?;
+        let request = self.remove(key(handle)).ok_or(Class::REQUEST)?;
         if request.token.is_some() {
             self.freed.push(request);
         } else {
@@ -292,5 +307,26 @@ mod tests {
         assert_eq!(requests.look(handle(0, 0), &mut own), Progress::Open);
         requests.add_over(handle(0, 1), 64, "send");
         assert_eq!(requests.look(handle(0, 1), &mut own), Progress::Open, "in its own block");
+    }
+
+    #[test]
+    fn places_are_forgotten_with_their_requests() {
+        let mut requests = Requests::default();
+        for number in 0..100 {
+            let handle = handle(0, number);
+            requests.add_over(handle, 64 * number, "send");
+            match number % 2 {
+                0 => requests.close(handle),
+                _ => requests.free(handle).expect("there is one"),
+            }
+        }
+        assert!(requests.places.is_empty(), "{} places", requests.places.len());
+        // Of two in one place the earlier one takes nothing from the later one.
+        requests.add_over(handle(0, 100), 64, "send");
+        requests.add_over(handle(0, 101), 64, "send");
+        requests.close(handle(0, 100));
+        assert_eq!(requests.places.len(), 1);
+        requests.close(handle(0, 101));
+        assert!(requests.all.is_empty() && requests.places.is_empty());
     }
 }
