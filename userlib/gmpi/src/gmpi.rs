@@ -267,7 +267,8 @@ impl Gmpi {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         self.ask("attaching memory", move |daemon| {
             let index = daemon.attached.add(memory.clone(), reached)?;
-            daemon.carrier.attach(index, memory)
+            let attached = daemon.carrier.attach(index, memory);
+            attached.inspect_err(|_| daemon.attached.remove_last())
         })?;
         if reached && *ranges < GMPI_RANGES {
             let at = offset_of!(gmpi_buf, range) + *ranges as usize * size_of::<gmpi_range>();

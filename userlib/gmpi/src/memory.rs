@@ -84,6 +84,12 @@ impl Attached {
         Ok(index)
     }
 
+    /// Takes out what was added last.
+    pub fn remove_last(&mut self) {
+        self.reached.pop();
+        self.all.retain(|(_, index, _)| *index < self.reached.len());
+    }
+
     /// Whether kernels reach what a span is of.
     pub fn is_reached(&self, span: &Span) -> bool {
         self.reached.get(span.index).is_some_and(|reached| *reached)

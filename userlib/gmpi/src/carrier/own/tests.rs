@@ -9,6 +9,7 @@ use super::super::{Carrier, Operation, Type};
 use super::net::CREDITS;
 use super::*;
 use crate::layout::{GMPI_BYTE, GMPI_SUM, GMPI_UNSIGNED_CHAR};
+use crate::{Config, Gmpi};
 
 const SOON: Duration = Duration::from_secs(60);
 const BYTES: usize = 1 << 20;
@@ -222,4 +223,18 @@ fn frames_that_wait_in_the_card_have_not_left() {
     pair.until("it leaves", |pair| pair.own[0].is_quiet());
     drop(pair.own.remove(0));
     pair.until("it arrives", |pair| pair.read(1, 0, BYTES) == sent);
+}
+
+#[test]
+fn memory_that_cannot_be_registered_is_not_attached() {
+    let network = SimNetwork::builder().nodes(1).build().expect("a network");
+    let own = Own::local(&[Node::new(network.device(0).expect("a node"))]).expect("a carrier").remove(0);
+    own.net.port().device().close().expect("it closes");
+    let processor = Processor::cpu();
+    let gmpi = Gmpi::with(&processor, &Config::default(), move || Ok(Box::new(own))).expect("it opens");
+    let memory = Arc::new(processor.alloc(64).expect("memory"));
+    for _ in 0..2 {
+        let refused = gmpi.attach(&memory).expect_err("it has no port");
+        assert!(!matches!(refused, GmpiError::Overlap { .. }), "{refused}");
+    }
 }
