@@ -2,33 +2,47 @@
 
 use std::sync::atomic::Ordering;
 
+use super::group::Group;
 use super::matching::Wanted;
-use super::{Own, Pending};
-use crate::Class;
+use super::{Body, Own, Pending};
+use crate::{Class, GmpiError};
 
 impl Own {
     /// Whether all who could send what is wanted are gone.
     pub(super) fn is_hopeless(&self, wanted: &Wanted) -> bool {
-        wanted.source.map_or_else(|| self.is_left_alone(), |source| self.known[source as usize])
+        let alone =
+            || self.groups.iter().flatten().any(|of| of.context == wanted.context && self.is_left(of));
+        wanted.source.map_or_else(alone, |source| self.known[source as usize])
     }
 
-    pub(super) fn is_left_alone(&self) -> bool {
-        let mut others = self.known.iter().enumerate().filter(|(rank, _)| *rank as u32 != self.rank);
-        self.known.len() > 1 && others.all(|(_, gone)| *gone)
+    /// Whether all other members are gone, of which there were some.
+    fn is_left(&self, of: &Group) -> bool {
+        let is_gone = |member: &u32| *member == self.rank || self.known[*member as usize];
+        of.members.len() > 1 && of.members.iter().all(is_gone)
     }
 
     /// Takes in who died since.
-    pub(super) fn lose(&mut self) {
-        for rank in 0..self.known.len() {
-            let lost = self.net.is_lost(rank) || self.gone[rank].load(Ordering::Acquire);
-            if !lost || std::mem::replace(&mut self.known[rank], true) {
-                continue;
-            }
+    pub(super) fn lose(&mut self) -> Result<(), GmpiError> {
+        let is_new = |rank: &usize| {
+            !self.known[*rank] && (self.net.is_lost(*rank) || self.gone[*rank].load(Ordering::Acquire))
+        };
+        let lost: Vec<usize> = (0..self.known.len()).filter(is_new).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // What they had sent before still counts, and may have come since the last look.
+        self.net.port().device().drain_lost();
+        self.take_frames()?;
+        self.advance();
+        for rank in lost {
+            self.known[rank] = true;
             self.losses += 1;
             self.net.lose(rank);
             self.limits.lose(rank);
             let mut ended = self.flow.lose(rank);
-            ended.extend(self.matching.lose(rank as u32, self.is_left_alone()));
+            let left = self.groups.iter().flatten().filter(|of| self.is_left(of));
+            let left: Vec<u64> = left.map(|of| of.context).collect();
+            ended.extend(self.matching.lose(rank as u32, &left));
             let hopeless = |pending: &Pending| match pending {
                 Pending::Collective(running) => {
                     self.group(running.comm).is_ok_and(|group| group.rank_of(rank as u32).is_some())
@@ -47,6 +61,9 @@ impl Own {
                     self.end(token, Err(Class::PROC_FAILED));
                 }
             }
+            // Nobody puts them any more.
+            self.matching.drop_from(rank as u32, |body| matches!(body, Body::Asks { .. }));
         }
+        Ok(())
     }
 }

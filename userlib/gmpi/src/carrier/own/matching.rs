@@ -100,9 +100,16 @@ impl<B> Matching<B> {
         found.and_then(|index| self.posted.remove(index)).is_some()
     }
 
-    /// Takes out the receives that only a process that is gone could serve.
-    pub fn lose(&mut self, source: u32, alone: bool) -> Vec<Token> {
-        let hopeless = |wanted: &Wanted| wanted.source.map_or(alone, |wanted_from| wanted_from == source);
+    /// Drops the messages of a process that this says of.
+    pub fn drop_from(&mut self, source: u32, says: impl Fn(&B) -> bool) {
+        self.unexpected.retain(|message| message.envelope.source != source || !says(&message.body));
+    }
+
+    /// Takes out the receives that only a process that is gone could serve; `left`: contexts in which nobody else is.
+    pub fn lose(&mut self, source: u32, left: &[u64]) -> Vec<Token> {
+        let hopeless = |wanted: &Wanted| {
+            wanted.source.map_or_else(|| left.contains(&wanted.context), |wanted_from| wanted_from == source)
+        };
         let (lost, kept) = self.posted.drain(..).partition(|(wanted, _)| hopeless(wanted));
         self.posted = kept;
         VecDeque::into_iter(lost).map(|(_, token)| token).collect()
@@ -153,7 +160,7 @@ mod tests {
         let mut matching: Matching<u32> = Matching::default();
         assert!(matching.post(wanted(Some(1), None), 1).is_none());
         assert!(matching.post(wanted(None, None), 2).is_none());
-        assert_eq!(matching.lose(1, false), [1]);
-        assert_eq!(matching.lose(3, true), [2]);
+        assert_eq!(matching.lose(1, &[]), [1]);
+        assert_eq!(matching.lose(3, &[4]), [2]);
     }
 }

@@ -260,6 +260,10 @@ impl Own {
     }
 
     fn frame(&mut self, to: u32, kind: u32, words: [u64; 5], payload: Vec<u8>, then: Then) {
+        // What waits for it has failed already.
+        if self.known[to as usize] {
+            return;
+        }
         let header = Header { kind, len: payload.len() as u32, words };
         self.flow.push(to as usize, Item::Frame { header, payload, then });
     }
@@ -439,17 +443,23 @@ impl Own {
 
     /// One step of all that is under way.
     fn step(&mut self) -> Result<bool, GmpiError> {
-        let mut moved = false;
-        while let Some((from, header, payload)) = self.net.poll()? {
-            self.handle(from, header, payload)?;
-            moved = true;
-        }
+        let mut moved = self.take_frames()?;
         self.advance();
         let mut over = Vec::new();
         moved |= self.flow.send(&mut self.net, &self.regions, &mut over)?;
         over.into_iter().for_each(|token| self.sent(token));
         self.net.tell_all()?;
-        self.lose();
+        self.lose()?;
         Ok(moved)
+    }
+
+    /// All frames that are here; whether there were any.
+    fn take_frames(&mut self) -> Result<bool, GmpiError> {
+        let mut any = false;
+        while let Some((from, header, payload)) = self.net.poll()? {
+            self.handle(from, header, payload)?;
+            any = true;
+        }
+        Ok(any)
     }
 }

@@ -225,6 +225,69 @@ fn frames_that_wait_in_the_card_have_not_left() {
     pair.until("it arrives", |pair| pair.read(1, 0, BYTES) == sent);
 }
 
+/// What it has sent is received, but for bytes that it alone has.
+#[test]
+fn a_message_that_waits_at_a_dead_process_is_not_received() {
+    let mut pair = Pair::new();
+    let sent = pair.fill(1);
+    pair.send(1, 0, 0, 9);
+    pair.send(1, 0, 0, 20_000);
+    pair.until("both are known", |pair| pair.kept(0) == (1, 1));
+    pair.own[0].gone[1].store(true, Ordering::Release);
+    pair.own[0].progress();
+    let token = pair.receive(0, 1, 2 * BYTES, 9);
+    pair.finish("a message that came before", 0, token);
+    assert_eq!(pair.read(0, 2 * BYTES, 9), sent[..9]);
+    assert_eq!(pair.own[0].probe(0, Some(1), None), Err(Class::PROC_FAILED));
+    let at = pair.span(0, 2 * BYTES, 20_000);
+    let receive = Operation::Recv { at, of: OF, from: None, tag: None, comm: 0 };
+    assert_eq!(pair.own[0].start(&receive), Err(Class::PROC_FAILED));
+}
+
+#[test]
+fn what_came_before_a_death_counts() {
+    let mut pair = Pair::new();
+    let sent = pair.fill(1);
+    let token = pair.receive(0, 1, 2 * BYTES, 9);
+    pair.send(1, 0, 0, 9);
+    pair.own[1].progress();
+    let mut wait = Backoff::new(Clock::REAL, SOON);
+    while !pair.own[1].is_quiet() {
+        wait.pause().expect("it leaves");
+    }
+    // Told of the death behind the last look for frames.
+    pair.own[0].gone[1].store(true, Ordering::Release);
+    pair.own[0].lose().expect("it is looked at");
+    pair.finish("the message", 0, token);
+    assert_eq!(pair.read(0, 2 * BYTES, 9), sent[..9]);
+}
+
+/// Whether a receive from anybody has anybody left is for each communicator to say.
+#[test]
+fn a_receive_from_anybody_fails_when_all_others_of_its_communicator_are_dead() {
+    let network = SimNetwork::builder().nodes(3).build().expect("a network");
+    let nodes: Vec<Node> = (0..3).map(|i| Node::new(network.device(i).expect("a node"))).collect();
+    let mut own = Own::local(&nodes).expect("carriers").remove(0);
+    let memory = Arc::new(Processor::cpu().alloc(64).expect("memory"));
+    own.attach(0, memory.clone()).expect("attached");
+    own.groups.push(Some(Group { context: 10, rank: 0, members: vec![0, 1], collectives: 0 }));
+    let any = |comm: usize| {
+        let at = Span { index: 0, memory: memory.clone(), offset: 0, len: 8 };
+        Operation::Recv { at, of: OF, from: None, tag: None, comm }
+    };
+    let [world, alone, pair] = [0, 1, 2].map(|comm| own.start(&any(comm)).expect("it starts"));
+    own.gone[1].store(true, Ordering::Release);
+    own.progress();
+    assert_eq!(own.test(pair), Some(Err(Class::PROC_FAILED)));
+    assert_eq!(own.start(&any(2)), Err(Class::PROC_FAILED));
+    assert_eq!((own.test(world), own.test(alone)), (None, None));
+    own.gone[2].store(true, Ordering::Release);
+    own.progress();
+    assert_eq!(own.test(world), Some(Err(Class::PROC_FAILED)));
+    assert_eq!(own.test(alone), None, "the process itself may send yet");
+    own.start(&any(1)).expect("so may it for another one");
+}
+
 #[test]
 fn memory_that_cannot_be_registered_is_not_attached() {
     let network = SimNetwork::builder().nodes(1).build().expect("a network");
