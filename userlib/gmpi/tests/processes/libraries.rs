@@ -129,6 +129,38 @@ fn a_member_alone_has_windows_by_mpi_libraries() {
     assert!(refused, "{error:?}");
 }
 
+/// The library's number of a put that is over is another request's.
+fn flush_behind_a_put_that_is_over() {
+    let Joined { gmpi, processor, .. } = Gmpi::join(&config()).expect("all came");
+    let here = Here::with(gmpi, processor);
+    let (rank, other) = (here.gmpi.rank(), 1 - u64::from(here.gmpi.rank()));
+    let alone = here.gmpi.split(Comm::WORLD, Some(rank), 0).expect("all came").expect("in it");
+    let win = here.gmpi.window(alone, &here.memory).expect("all came").0;
+    let (at, half) = (here.at(0), BYTES as u64 / 2);
+    let script = Script::default()
+        .call(SELFTEST_GMPI_FILL, &[at, 100, 7 + other])
+        .call(GMPI_CALL_PUT, &[at, 100, LONG, 0, half, 100, LONG, win])
+        .call(GMPI_CALL_IRECV, &[at + 4096, 100, LONG, other, 5, WORLD])
+        .request(0)
+        .call(GMPI_CALL_WIN_FLUSH, &[0, win])
+        .call(GMPI_CALL_SEND, &[at, 100, LONG, other, 5, WORLD])
+        .call(GMPI_CALL_WAIT, &[])
+        .request(0)
+        .status(0);
+    let results = here.succeed(script);
+    assert_eq!(results.status(0), (other as i32, 5, 0, 800));
+    assert!(here.read(4096, 100).into_iter().eq(7 + u64::from(rank)..107 + u64::from(rank)));
+    here.gmpi.close().expect("all came");
+}
+
+#[test]
+fn a_flush_waits_for_no_request_but_puts_and_gets() {
+    if part().is_none() {
+        return by_mpi("libraries::a_flush_waits_for_no_request_but_puts_and_gets", "flush");
+    }
+    flush_behind_a_put_that_is_over();
+}
+
 #[test]
 fn a_program_with_its_own_mpi_opens_gmpi_again_and_again() {
     if part().is_none() {

@@ -221,6 +221,8 @@ impl Carrier for Mpi {
             return None;
         }
         let Started { receives, room, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
+        // Its number may be another request's from now on.
+        self.one_sided.retain(|(.., one_sided)| *one_sided != token);
         let status = if receives { status_of(told) } else { status };
         // MPICH 5.0.2 ends some receives of longer messages, from anybody, without an error.
         let ended = if receives && status.bytes > room { ended.and(Err(Class::TRUNCATE)) } else { ended };
