@@ -65,7 +65,7 @@ pub trait Carrier {
     /// Bytes of a member's part of a window, unless it was freed.
     fn window(&self, win: Win, rank: u32) -> Option<u64>;
 
-    /// The communicator that a window is of.
+    /// The communicator of a window's members, which is its own: collectives on it do not meet those on another.
     fn window_comm(&self, win: Win) -> Option<Comm>;
 
     /// Memory that spans will name; the `index`th.

@@ -93,3 +93,35 @@ fn a_flush_or_fence_tells_of_puts_and_gets_that_failed() {
     assert_eq!([errors[2], errors[3], errors[5], errors[6]], [GMPI_ERR_DISP, 0, GMPI_ERR_DISP, 0]);
     assert_eq!(results[1].errors(0), [0, 0]);
 }
+
+/// What MPI calls the window's group and context: they are its own.
+#[test]
+fn a_window_outlives_its_communicator_and_keeps_apart_from_it() {
+    let world = World::new(2, &config());
+    let comms = world.all(|gmpi, _| gmpi.dup(Comm::WORLD).expect("all came"));
+    let wins =
+        world.all(|gmpi, rank| gmpi.window(comms[rank], &world.ranks[rank].memory).expect("all came").0);
+    let script = |rank: usize| {
+        let (at, fence) = (world.ranks[rank].at(0), [0, wins[rank]]);
+        let sum = [at, at + 8, 1, LONG, GMPI_SUM.into(), comms[rank].0];
+        let script = Script::default().call(SELFTEST_GMPI_FILL, &[at, 1, 5 + rank as u64]);
+        // The sum is begun first at one of them, the fence at the other.
+        let script = match rank {
+            0 => script.call(GMPI_CALL_IALLREDUCE, &sum).request(0).call(GMPI_CALL_WIN_FENCE, &fence),
+            _ => script.call(GMPI_CALL_WIN_FENCE, &fence).call(GMPI_CALL_IALLREDUCE, &sum).request(0),
+        };
+        script.call(GMPI_CALL_WAIT, &[]).request(0)
+    };
+    world.succeed((0..2).map(script).collect());
+    for rank in &world.ranks {
+        assert_eq!(rank.memory.load_u64(8).expect("in range"), 11);
+    }
+    world.all(|gmpi, rank| gmpi.free(comms[rank]).expect("it was there"));
+    let (at, win) = (world.ranks[0].at(0), wins[0]);
+    let put = Script::default()
+        .call(SELFTEST_GMPI_FILL, &[at, 2, 40])
+        .call(GMPI_CALL_PUT, &[at, 2, LONG, 1, 64, 2, LONG, win])
+        .call(GMPI_CALL_WIN_FENCE, &[0, win]);
+    world.succeed(vec![put, Script::default().call(GMPI_CALL_WIN_FENCE, &[0, wins[1]])]);
+    assert_eq!(world.ranks[1].memory.read_u64s(64, 2).expect("in range"), [40, 41]);
+}

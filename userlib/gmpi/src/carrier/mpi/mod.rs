@@ -324,7 +324,9 @@ impl Carrier for Mpi {
                     .to_owned(),
             ));
         }
-        self.meet(what, comm)?;
+        // Its own communicator: the other one may be freed before it, and their calls do not meet.
+        let made = self.split(comm, Some(0), 0)?;
+        let comm = made.ok_or_else(|| self.failed(what, Class::COMM))?;
         let mut parts = vec![0; place.size as usize];
         let mut win = 0;
         // SAFETY: the memory is attached, so it lives as long as the daemon; there are as many parts as members.
@@ -342,8 +344,8 @@ impl Carrier for Mpi {
 
     fn free_window(&mut self, win: Win) {
         // MPI_Win_free is collective; the library's window goes at the end.
-        if let Some(window) = self.windows.get_mut(win) {
-            *window = None;
+        if let Some(window) = self.windows.get_mut(win).and_then(Option::take) {
+            self.free(window.comm);
         }
     }
 

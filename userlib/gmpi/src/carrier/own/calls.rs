@@ -447,8 +447,8 @@ impl Carrier for Own {
     }
 
     fn free_window(&mut self, win: Win) {
-        if let Some(window) = self.windows.get_mut(win) {
-            *window = None;
+        if let Some(window) = self.windows.get_mut(win).and_then(Option::take) {
+            self.free(window.comm);
         }
     }
 

@@ -38,6 +38,7 @@ pub struct Part {
 /// A window.
 #[derive(Clone, Debug)]
 pub struct Window {
+    /// Its own: of the same members as that which it was made on.
     pub comm: usize,
     pub own: Span,
     pub parts: Vec<Part>,

@@ -101,11 +101,17 @@ impl Own {
         let nla = region.map(|region| region.nla(own.offset)).transpose()?.unwrap_or_default();
         // Members name a window by its number, which is the same for all.
         let number = self.windows.len() as u64;
-        let all = self.gather(what, comm, [nla, own.len as u64, number])?;
-        let number = all.iter().map(|[_, _, number]| *number).max().unwrap_or(number) as usize;
+        let all = self.gather(what, comm, [nla, own.len as u64, number, self.next_context])?;
+        let number = all.iter().map(|[_, _, number, _]| *number).max().unwrap_or(number) as usize;
         self.windows.resize(number, None);
-        let parts = all.iter().map(|[nla, bytes, _]| Part { nla: *nla, bytes: *bytes }).collect();
-        self.windows.push(Some(Window { comm, own, parts }));
+        let parts = all.iter().map(|[nla, bytes, ..]| Part { nla: *nla, bytes: *bytes }).collect();
+        // Its own communicator: the other one may be freed before it, and their calls do not meet.
+        let context = all.iter().map(|[.., next]| *next).max().unwrap_or_default();
+        self.next_context = context + 2;
+        let of = self.group(comm).map_err(|class| GmpiError::Failed { what, class })?;
+        let group = Group { context, collectives: 0, ..of.clone() };
+        self.groups.push(Some(group));
+        self.windows.push(Some(Window { comm: self.groups.len() - 1, own, parts }));
         // Nobody asks for bytes of it before all know it.
         self.gather(what, comm, [0])?;
         Ok(number)
