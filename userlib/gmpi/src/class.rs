@@ -31,7 +31,7 @@ classes! {
     TAG = GMPI_ERR_TAG, "the tag is below zero, above what the MPI library takes, or, on a direct communicator, not that of the receive in its turn";
     COMM = GMPI_ERR_COMM, "no such communicator, or one that was freed";
     RANK = GMPI_ERR_RANK, "no such rank in the communicator, or MPI_ANY_SOURCE where it is not allowed: in a send, on a direct communicator";
-    REQUEST = GMPI_ERR_REQUEST, "no such request: it was waited for already, or its place was overwritten";
+    REQUEST = GMPI_ERR_REQUEST, "no such request: its place was overwritten or never written, it was freed, or is started while it is under way";
     ROOT = GMPI_ERR_ROOT, "no such root in the communicator";
     OP = GMPI_ERR_OP, "no such operation, or not for this type";
     ARG = GMPI_ERR_ARG, "an argument is out of range";

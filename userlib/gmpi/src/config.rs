@@ -56,19 +56,19 @@ impl Polling {
 /// What kernels get, and how the daemon serves them.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Blocks that may call, each by a port of its own: 1 to 1,024.
+    /// Blocks that may call, each by a port of its own: 1 to 1,024; 1 by default.
     pub ports: u32,
     /// One context for the whole grid, as in the paper: block 0 calls, calls of other blocks return at once.
     pub single: bool,
-    /// Attributes that a port has room for, a power of two from 2 to 4,096.
+    /// Attributes that a port has room for, a power of two from 2 to 4,096; 64 by default.
     pub entries: u32,
     /// Where rings lie.
     pub placement: Placement,
     /// What the daemon does while nobody calls.
     pub polling: Polling,
-    /// How long a call that waits may take; then it gets `GMPI_ERR_TIMEOUT`.
+    /// How long a call that waits may take; then it gets `GMPI_ERR_TIMEOUT`. 30 s by default.
     pub timeout: Duration,
-    /// How much longer kernels wait for the daemon, before they take it for dead (`GMPI_ERR_DAEMON`).
+    /// How much longer kernels wait for the daemon, before they take it for dead (`GMPI_ERR_DAEMON`). 5 s by default.
     pub grace: Duration,
     /// The daemon's clock.
     pub clock: Clock,
