@@ -93,13 +93,16 @@ GMPI_SCOPED GMPI_Startall(gmpi_buf_t *buf, int count, GMPI_Request *requests, GM
 {
 	return ggas_impl::gmpi_all<Scope>(buf, GMPI_CALL_STARTALL, count, requests, nullptr, line);
 }
-/* A message that is under way goes on; the daemon forgets it when it is over. */
+/* A message that is under way goes on: the daemon forgets it when it is over, a direct one goes on with other direct calls of the block. */
 GMPI_SCOPED GMPI_Request_free(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
 {
 	if (ggas_impl::gmpi_stands_by(buf))
 		return GMPI_SUCCESS;
+	ggas_impl::gmpi_team<Scope>::all::meet();
 	uint64_t handle = *request;
-	int error = ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_REQUEST_FREE, ggas_impl::gmpi_nothing(), handle);
+	int error = ggas_impl::gmpi_is_direct(handle) ?
+			    ggas_impl::direct_free<Scope>(buf, handle) :
+			    ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_REQUEST_FREE, ggas_impl::gmpi_nothing(), handle);
 	if (ggas_impl::gmpi_team<Scope>::all::thread() == 0)
 		*request = GMPI_REQUEST_NULL;
 	ggas_impl::gmpi_team<Scope>::all::meet();

@@ -194,7 +194,7 @@ struct gmpi_direct_op {
 	int32_t tag;
 	uint32_t error;
 	uint32_t number;	/* low half of the request's handle */
-	uint32_t reserved;
+	uint32_t told;		/* of a receive: a wait or a test has said what it came to */
 };
 
 /* The sends, or the receives: how many were begun and are over, and how many bytes of the next one are through. */
@@ -212,10 +212,12 @@ struct gmpi_channel {
 	uint64_t told;		/* slots emptied here, as far as it was told there */
 	uint64_t mine;		/* the mailbox here, and that there; 0 until they were looked up */
 	uint64_t theirs;
+	uint64_t room;		/* the first receive for which no place is known to be free */
 	struct gmpi_direct_end sends;
 	struct gmpi_direct_end receives;
 	struct gmpi_direct_op send[GMPI_DIRECT_OPS];
 	struct gmpi_direct_op receive[GMPI_DIRECT_OPS];
+	struct gmpi_direct_op kept[GMPI_DIRECT_OPS];	/* receives that are over and not told, whose places later ones needed */
 };
 
 /* A communicator whose members' kernels store into each other's mailboxes in a window (impl/gmpi_direct.h). Constant after set-up. */

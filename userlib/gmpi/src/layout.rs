@@ -197,7 +197,7 @@ pub struct gmpi_direct_op {
     pub tag: i32,
     pub error: u32,
     pub number: u32,
-    pub reserved: u32,
+    pub told: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -225,8 +225,8 @@ const _: () = {
         "Offset of field: gmpi_direct_op::number",
     ][::core::mem::offset_of!(gmpi_direct_op, number) - 40usize];
     [
-        "Offset of field: gmpi_direct_op::reserved",
-    ][::core::mem::offset_of!(gmpi_direct_op, reserved) - 44usize];
+        "Offset of field: gmpi_direct_op::told",
+    ][::core::mem::offset_of!(gmpi_direct_op, told) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -260,14 +260,16 @@ pub struct gmpi_channel {
     pub told: u64,
     pub mine: u64,
     pub theirs: u64,
+    pub room: u64,
     pub sends: gmpi_direct_end,
     pub receives: gmpi_direct_end,
     pub send: [gmpi_direct_op; 32usize],
     pub receive: [gmpi_direct_op; 32usize],
+    pub kept: [gmpi_direct_op; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 3168usize];
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 4712usize];
     ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
     [
         "Offset of field: gmpi_channel::sent",
@@ -288,17 +290,23 @@ const _: () = {
         "Offset of field: gmpi_channel::theirs",
     ][::core::mem::offset_of!(gmpi_channel, theirs) - 40usize];
     [
+        "Offset of field: gmpi_channel::room",
+    ][::core::mem::offset_of!(gmpi_channel, room) - 48usize];
+    [
         "Offset of field: gmpi_channel::sends",
-    ][::core::mem::offset_of!(gmpi_channel, sends) - 48usize];
+    ][::core::mem::offset_of!(gmpi_channel, sends) - 56usize];
     [
         "Offset of field: gmpi_channel::receives",
-    ][::core::mem::offset_of!(gmpi_channel, receives) - 72usize];
+    ][::core::mem::offset_of!(gmpi_channel, receives) - 80usize];
     [
         "Offset of field: gmpi_channel::send",
-    ][::core::mem::offset_of!(gmpi_channel, send) - 96usize];
+    ][::core::mem::offset_of!(gmpi_channel, send) - 104usize];
     [
         "Offset of field: gmpi_channel::receive",
-    ][::core::mem::offset_of!(gmpi_channel, receive) - 1632usize];
+    ][::core::mem::offset_of!(gmpi_channel, receive) - 1640usize];
+    [
+        "Offset of field: gmpi_channel::kept",
+    ][::core::mem::offset_of!(gmpi_channel, kept) - 3176usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

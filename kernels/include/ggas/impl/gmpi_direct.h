@@ -125,6 +125,18 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 	return others.end(error);
 }
 
+/* Nobody will wait for this one. By all callers. */
+template <ggas_scope Scope> GGAS_LONG int direct_free(const gmpi_buf *buf, uint64_t handle)
+{
+	if (!direct_channel_of(buf, handle))
+		return GMPI_ERR_REQUEST;
+	gmpi_team<Scope>::all::meet();
+	if (gmpi_team<Scope>::all::thread() == 0)
+		direct_forget(buf, handle);
+	gmpi_team<Scope>::all::meet();
+	return GMPI_SUCCESS;
+}
+
 /* Goes on with what is under way; whether the request in a place is over, which then holds none. */
 template <ggas_scope Scope>
 GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *flag, gmpi_status *status, uint32_t line)
@@ -140,7 +152,7 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 		return told(crew::work());
 	crew others;
 	uint64_t handle = *request, before = handle;
-	const gmpi_channel *state = direct_channel_of(buf, handle);
+	gmpi_channel *state = direct_channel_of(buf, handle);
 	if (!state)
 		return told(others.end(GMPI_ERR_REQUEST));
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
@@ -157,6 +169,13 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 		others = crew(moved.jobs);
 		if (!gone || moved.any)
 			return told(others.end(GMPI_SUCCESS));
+	}
+	for (before = direct_before(buf, handle); GGAS_RARE(before);) {
+		uint64_t told_too = before;
+		before = direct_before(buf, before);
+		team::meet();
+		if (team::lane() == 0)
+			direct_forget(buf, told_too);
 	}
 	int error = gone ? direct_failed<Scope>(handle, status) : direct_told<Scope>(state, handle, { false, 0, 0, 0 }, status);
 	team::meet();

@@ -110,11 +110,24 @@ GGAS_FN bool direct_is_over(const gmpi_buf *buf, uint64_t handle)
 	return !state || direct_is_over(direct_receives(handle) ? state->receives : state->sends, handle);
 }
 
-/* Where the block keeps what is asked for. */
-GGAS_FN const gmpi_direct_op *direct_op(const gmpi_channel *state, uint64_t handle)
+/* A receive whose place a later one needed; null: its outcome was told. */
+GGAS_COLD gmpi_direct_op *direct_kept_op(gmpi_channel *state, uint64_t handle)
+{
+	for (gmpi_direct_op &op : state->kept)
+		if (op.number == static_cast<uint32_t>(handle) && !op.told)
+			return &op;
+	return nullptr;
+}
+
+/* Where the block keeps what is asked for; null: it was told, and a later one has its place. */
+GGAS_FN gmpi_direct_op *direct_op(gmpi_channel *state, uint64_t handle)
 {
 	uint32_t number = static_cast<uint32_t>(handle) - 1;
-	return (direct_receives(handle) ? state->receive : state->send) + number % GMPI_DIRECT_OPS;
+	bool receives = direct_receives(handle);
+	gmpi_direct_op *op = (receives ? state->receive : state->send) + number % GMPI_DIRECT_OPS;
+	if (op->number == static_cast<uint32_t>(handle))
+		return op;
+	return receives ? direct_kept_op(state, handle) : nullptr;
 }
 
 /* The one whose place it took; 0: none. */
@@ -122,9 +135,42 @@ GGAS_FN uint64_t direct_before(const gmpi_buf *buf, uint64_t handle)
 {
 	if (!(handle >> GMPI_REQUEST_AFTER_SHIFT & 1))
 		return 0;
-	const gmpi_channel *state = direct_channel_of(buf, handle);
+	gmpi_channel *state = direct_channel_of(buf, handle);
 	const gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
-	return op && op->number == static_cast<uint32_t>(handle) ? op->before : 0;
+	return op ? op->before : 0;
+}
+
+/* Nobody will ask any more what a receive came to. By one lane. */
+GGAS_COLD void direct_forget(const gmpi_buf *buf, uint64_t handle)
+{
+	gmpi_channel *state = direct_receives(handle) ? direct_channel_of(buf, handle) : nullptr;
+	gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
+	if (op)
+		op->told = 1;
+}
+
+/* Makes room for receive `number`, whose place may have an outcome that nobody asked for yet, and says for how many more there is room.
+ * False: too many are not over, or not told. By one lane. */
+GGAS_COLD bool direct_makes_room(gmpi_channel *state, uint64_t number)
+{
+	auto is_over = [=](const gmpi_direct_op &op) { return !op.number || direct_is_over(state->receives, op.number); };
+	auto is_free = [=](const gmpi_direct_op &op) { return !op.number || (op.told && is_over(op)); };
+	const gmpi_direct_op &op = state->receive[number % GMPI_DIRECT_OPS];
+	if (!is_over(op))
+		return false;
+	if (!is_free(op)) {
+		uint32_t place = 0;
+		while (place < GMPI_DIRECT_OPS && state->kept[place].number && !state->kept[place].told)
+			place++;
+		if (place == GMPI_DIRECT_OPS)
+			return false;
+		state->kept[place] = op;
+	}
+	uint64_t room = number + 1;
+	while (room - number < GMPI_DIRECT_OPS && is_free(state->receive[room % GMPI_DIRECT_OPS]))
+		room++;
+	state->room = room;
+	return true;
 }
 
 /* What was asked for. An error: it cannot be. */
@@ -245,13 +291,24 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	gmpi_channel *state = direct_state(buf, direct, peer);
 	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
-	before = before && !direct_is_over(buf, before) ? before : 0;
 	uint64_t number = end->posted;
-	if (number - end->done >= GMPI_DIRECT_OPS) {
+	/* By the first lane, and behind what all lanes have loaded. */
+	auto has_room = [=] {
+		team::meet();
+		int fits = 0;
+		if (team::lane() == 0)
+			fits = receives ? direct_makes_room(state, number) : number - end->done < GMPI_DIRECT_OPS;
+		return team::from_first(fits) != 0;
+	};
+	bool is_open = before && !direct_is_over(buf, before);
+	if (!has_room()) {
 		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
-		if (number - end->done >= GMPI_DIRECT_OPS)
+		if (!has_room())
 			return { direct_lead_sees_gone<Scope>(direct, peer) ? GMPI_ERR_PROC_FAILED : GMPI_ERR_NO_MEM, jobs, 0 };
 	}
+	if (before && !is_open && team::lane() == 0)
+		direct_forget(buf, before);
+	before = is_open ? before : 0;
 	/* All lanes have loaded the counts. */
 	team::meet();
 	if (team::lane() == 0) {
@@ -285,7 +342,7 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_
 	gmpi_direct_op op = { gmpi_address(at), bytes, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0 };
 	if (!receives && direct_send_now<Scope>(direct, state, others, op))
 		return GMPI_SUCCESS;
-	if (receives && !before && number - state->receives.done < GMPI_DIRECT_OPS) {
+	if (receives && !before && number < state->room) {
 		team::meet();
 		if (team::lane() == 0) {
 			state->receive[number % GMPI_DIRECT_OPS] = op;
@@ -303,22 +360,26 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_
 }
 
 /* What a receive that is over came to, as its place says. */
-GGAS_FN direct_outcome direct_kept(const gmpi_channel *state, uint64_t handle)
+GGAS_FN direct_outcome direct_kept(const gmpi_direct_op *op)
 {
-	const gmpi_direct_op &op = *direct_op(state, handle);
-	/* Later ones have its place. */
-	bool kept = op.number == static_cast<uint32_t>(handle);
-	return { true, kept ? static_cast<int>(op.error) : GMPI_SUCCESS, kept ? op.tag : GMPI_ANY_TAG, kept ? op.got : 0 };
+	return { true, op ? static_cast<int>(op->error) : GMPI_SUCCESS, op ? op->tag : GMPI_ANY_TAG, op ? op->got : 0 };
 }
 
-/* What a request that is over came to. By the leader. */
+/* What a request that is over came to; `last`: its place may have another one then. By the leader. */
 template <ggas_scope Scope>
-GGAS_FN int direct_told(const gmpi_channel *state, uint64_t handle, const direct_outcome &known, gmpi_status *status)
+GGAS_FN int direct_told(gmpi_channel *state, uint64_t handle, const direct_outcome &known, gmpi_status *status, bool last = true)
 {
 	bool receives = direct_receives(handle);
 	direct_outcome outcome = { true, GMPI_SUCCESS, GMPI_ANY_TAG, 0 };
-	if (receives)
-		outcome = known.over ? known : direct_kept(state, handle);
+	if (receives) {
+		/* One that was taken just now has its place. */
+		uint32_t number = static_cast<uint32_t>(handle) - 1;
+		gmpi_direct_op *op = known.over ? state->receive + number % GMPI_DIRECT_OPS : direct_op(state, handle);
+		outcome = known.over ? known : direct_kept(op);
+		gmpi_team<Scope>::meet();
+		if (op && last && gmpi_team<Scope>::lane() == 0)
+			op->told = 1;
+	}
 	int source = receives ? static_cast<int>(direct_peer(handle)) : GMPI_ANY_SOURCE;
 	if (status && gmpi_team<Scope>::lane() == 0)
 		*status = { source, outcome.tag, outcome.error, 0, outcome.got };

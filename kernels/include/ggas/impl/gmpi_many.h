@@ -239,17 +239,17 @@ GGAS_LONG int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag,
 		*flag = (answer & gmpi_many_flag) != 0;
 		return gmpi_many_error(answer);
 	}
-	const gmpi_channel *state = direct_channel_of(buf, handle);
+	gmpi_channel *state = direct_channel_of(buf, handle);
 	if (!state)
 		return GMPI_ERR_REQUEST;
 	if (!direct_places_over<Scope>(buf, 1, request, line))
 		return GMPI_SUCCESS;
 	*flag = 1;
-	int error = direct_is_over(buf, handle) ? direct_kept(state, handle).error : GMPI_ERR_PROC_FAILED;
+	int error = direct_is_over(buf, handle) ? direct_kept(direct_op(state, handle)).error : GMPI_ERR_PROC_FAILED;
 	if (team::thread() == 0 && error == GMPI_ERR_PROC_FAILED)
 		direct_failed<ggas_scope::thread>(handle, status);
 	else if (team::thread() == 0)
-		error = direct_told<ggas_scope::thread>(state, handle, { false, 0, 0, 0 }, status);
+		error = direct_told<ggas_scope::thread>(state, handle, { false, 0, 0, 0 }, status, false);
 	team::meet();
 	return direct_receives(handle) || error == GMPI_ERR_PROC_FAILED ? error : GMPI_SUCCESS;
 }

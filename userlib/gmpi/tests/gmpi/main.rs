@@ -4,6 +4,7 @@
 mod collectives;
 mod direct;
 mod direct_collectives;
+mod direct_late;
 mod direct_now;
 mod errors;
 mod limits;
