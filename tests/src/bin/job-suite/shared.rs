@@ -39,11 +39,14 @@ impl<'a> Shared<'a> {
     pub fn run(&mut self, round: u64) -> Result<(), Trouble> {
         let (rank, size) = (self.job.rank() as usize, self.job.size() as usize);
         let value = |of: usize| round << 16 | of as u64 | 1 << 40;
-        let offset = |of: usize| 8 + 8 * of;
+        // Behind the two counters of the barriers.
+        let offset = |of: usize| 16 + 8 * of;
         for part in 0..size {
             self.window.store_u64(part, offset(rank), value(rank))?;
         }
-        self.window.store_u64(rank, 0, 0)?;
+        for counter in [0, 8] {
+            self.window.store_u64(rank, counter, 0)?;
+        }
         self.job.barrier(patience())?;
         for from in 0..size {
             let found = self.window.load_u64(rank, offset(from))?;
