@@ -149,28 +149,44 @@ GGAS_COLD void direct_forget(const gmpi_buf *buf, uint64_t handle)
 		op->told = 1;
 }
 
-/* Makes room for receive `number`, whose place may have an outcome that nobody asked for yet, and says for how many more there is room.
- * False: too many are not over, or not told. By one lane. */
-GGAS_COLD bool direct_makes_room(gmpi_channel *state, uint64_t number)
+/* Keeps what a receive came to that is over and not told. False: there is no place for it. By one lane. */
+GGAS_COLD bool direct_keeps(gmpi_channel *state, const gmpi_direct_op &op)
 {
-	auto is_over = [=](const gmpi_direct_op &op) { return !op.number || direct_is_over(state->receives, op.number); };
-	auto is_free = [=](const gmpi_direct_op &op) { return !op.number || (op.told && is_over(op)); };
-	const gmpi_direct_op &op = state->receive[number % GMPI_DIRECT_OPS];
-	if (!is_over(op))
+	uint32_t place = 0;
+	while (place < GMPI_DIRECT_OPS && state->kept[place].number && !state->kept[place].told)
+		place++;
+	if (place == GMPI_DIRECT_OPS)
 		return false;
-	if (!is_free(op)) {
-		uint32_t place = 0;
-		while (place < GMPI_DIRECT_OPS && state->kept[place].number && !state->kept[place].told)
-			place++;
-		if (place == GMPI_DIRECT_OPS)
-			return false;
-		state->kept[place] = op;
-	}
-	uint64_t room = number + 1;
-	while (room - number < GMPI_DIRECT_OPS && is_free(state->receive[room % GMPI_DIRECT_OPS]))
-		room++;
-	state->room = room;
+	state->kept[place] = op;
 	return true;
+}
+
+/* Makes room for receive `number`, whose place may have an outcome that nobody asked for yet, and says for how many more there is room.
+ * False: too many are not over, or not told. By the leader. */
+template <ggas_scope Scope> GGAS_LONG bool direct_makes_room(gmpi_channel *state, uint64_t number)
+{
+	using team = gmpi_team<Scope>;
+	auto is_over = [=](const gmpi_direct_op &op) { return !op.number || direct_is_over(state->receives, op.number); };
+	team::meet();
+	/* Each lane looks at another place. */
+	uint64_t room = 0;
+	for (uint64_t here = team::lanes(); here == team::lanes() && room < GMPI_DIRECT_OPS; room += here) {
+		uint64_t at = room + team::lane();
+		const gmpi_direct_op &op = state->receive[(number + at) % GMPI_DIRECT_OPS];
+		here = team::leading(at < GMPI_DIRECT_OPS && (!op.number || (op.told && is_over(op))));
+	}
+	if (!room) {
+		const gmpi_direct_op &op = state->receive[number % GMPI_DIRECT_OPS];
+		int keeps = 0;
+		if (team::lane() == 0)
+			keeps = is_over(op) && direct_keeps(state, op);
+		room = team::from_first(keeps);
+	}
+	team::meet();
+	if (team::lane() == 0 && room)
+		state->room = number + room;
+	team::meet();
+	return room != 0;
 }
 
 /* What was asked for. An error: it cannot be. */
@@ -270,6 +286,7 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 		op->error = static_cast<uint32_t>(error);
 		op->tag = tag;
 		op->got = got;
+		op->told = 1; /* by whoever waits here */
 		state->taken = taken + 1;
 		state->receives.done = done + 1;
 		if (tells) {
@@ -292,13 +309,8 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	gmpi_channel *state = direct_state(buf, direct, peer);
 	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
 	uint64_t number = end->posted;
-	/* By the first lane, and behind what all lanes have loaded. */
 	auto has_room = [=] {
-		team::meet();
-		int fits = 0;
-		if (team::lane() == 0)
-			fits = receives ? direct_makes_room(state, number) : number - end->done < GMPI_DIRECT_OPS;
-		return team::from_first(fits) != 0;
+		return receives ? direct_makes_room<Scope>(state, number) : number - end->done < GMPI_DIRECT_OPS;
 	};
 	bool is_open = before && !direct_is_over(buf, before);
 	if (!has_room()) {
@@ -359,27 +371,27 @@ GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_
 	return begun.error;
 }
 
-/* What a receive that is over came to, as its place says. */
-GGAS_FN direct_outcome direct_kept(const gmpi_direct_op *op)
+/* What a receive that is over came to, as its place says; `last`: its place may have another one then. By the leader. */
+template <ggas_scope Scope> GGAS_LONG direct_outcome direct_kept(gmpi_channel *state, uint64_t handle, bool last)
 {
-	return { true, op ? static_cast<int>(op->error) : GMPI_SUCCESS, op ? op->tag : GMPI_ANY_TAG, op ? op->got : 0 };
+	gmpi_direct_op *op = direct_op(state, handle);
+	direct_outcome outcome = { true, GMPI_SUCCESS, GMPI_ANY_TAG, 0 };
+	if (op)
+		outcome = { true, static_cast<int>(op->error), op->tag, op->got };
+	gmpi_team<Scope>::meet();
+	if (op && last && gmpi_team<Scope>::lane() == 0)
+		op->told = 1;
+	return outcome;
 }
 
-/* What a request that is over came to; `last`: its place may have another one then. By the leader. */
+/* What a request that is over came to; `known`: one that this wait has taken. By the leader. */
 template <ggas_scope Scope>
 GGAS_FN int direct_told(gmpi_channel *state, uint64_t handle, const direct_outcome &known, gmpi_status *status, bool last = true)
 {
 	bool receives = direct_receives(handle);
 	direct_outcome outcome = { true, GMPI_SUCCESS, GMPI_ANY_TAG, 0 };
-	if (receives) {
-		/* One that was taken just now has its place. */
-		uint32_t number = static_cast<uint32_t>(handle) - 1;
-		gmpi_direct_op *op = known.over ? state->receive + number % GMPI_DIRECT_OPS : direct_op(state, handle);
-		outcome = known.over ? known : direct_kept(op);
-		gmpi_team<Scope>::meet();
-		if (op && last && gmpi_team<Scope>::lane() == 0)
-			op->told = 1;
-	}
+	if (receives)
+		outcome = known.over ? known : direct_kept<Scope>(state, handle, last);
 	int source = receives ? static_cast<int>(direct_peer(handle)) : GMPI_ANY_SOURCE;
 	if (status && gmpi_team<Scope>::lane() == 0)
 		*status = { source, outcome.tag, outcome.error, 0, outcome.got };

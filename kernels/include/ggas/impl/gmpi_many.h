@@ -245,7 +245,7 @@ GGAS_LONG int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag,
 	if (!direct_places_over<Scope>(buf, 1, request, line))
 		return GMPI_SUCCESS;
 	*flag = 1;
-	int error = direct_is_over(buf, handle) ? direct_kept(direct_op(state, handle)).error : GMPI_ERR_PROC_FAILED;
+	int error = direct_is_over(buf, handle) ? direct_kept<ggas_scope::thread>(state, handle, false).error : GMPI_ERR_PROC_FAILED;
 	if (team::thread() == 0 && error == GMPI_ERR_PROC_FAILED)
 		direct_failed<ggas_scope::thread>(handle, status);
 	else if (team::thread() == 0)
