@@ -186,8 +186,11 @@ fn himeno_in_three_directions() {
 fn stencils_on_devices_of_several_processes() {
     let small = ["--sizes", "13", "--devices", "1,2", "--iterations", "10"];
     let json = bench(&[&["hpe-stencil", "--nodes", "3"], &small[..]].concat());
-    assert_eq!(methods(&json), ["proxy", "sharing", "remote", "shared", "overlap"]);
-    assert_eq!(json["rows"].as_array().map(Vec::len), Some(10));
+    let ran = methods(&json);
+    assert_eq!(ran[..5], ["proxy", "sharing", "remote", "shared", "overlap"]);
+    // Not every system lets programs have `userfaultfd`.
+    assert!(matches!(&ran[5..], [] | ["userfault"]), "{ran:?}");
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(2 * ran.len()));
     let output = ggas(&["bench", "hpe-fft", "--fabric", "process", "--device", "cpu"]);
     assert!(err(&output).contains("leave --fabric process out"), "{}", err(&output));
 }

@@ -175,7 +175,7 @@ fn tables_of_another_version() {
         let mut other = good.clone();
         other[at..at + 4].copy_from_slice(&value.to_le_bytes());
         write(&members, &other).expect("a table");
-        refused(&mut one, "version 7 of its members");
+        refused(&mut one, "version 8 of its members");
     }
     write(&members, &good).expect("a table");
     one.does("enter-as=lab,2x2x2,0");

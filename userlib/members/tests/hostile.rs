@@ -76,12 +76,12 @@ fn strangers_are_turned_away() {
             }
             2 => send(&door, &vec![b'G'; 70_000], &many),
             3 => send(&door, b"GGAS", &[]),
-            4 => send(&door, &hello(7, (1, 1), (0, 1))[..8], &[]),
-            5 => send(&door, &hello(7, (1, 1), (0, 1)), &many),
+            4 => send(&door, &hello(8, (1, 1), (0, 1))[..8], &[]),
+            5 => send(&door, &hello(8, (1, 1), (0, 1)), &many),
             6 => send(&door, &hello(4, (1, 1), (0, 1)), &[]),
-            7 => send(&door, &[hello(7, (1, 1), (0, 1)), vec![0; 9]].concat(), &[]),
+            7 => send(&door, &[hello(8, (1, 1), (0, 1)), vec![0; 9]].concat(), &[]),
             // As somebody who is not there, and to somebody else.
-            8 => send(&door, &hello(7, (77, 1), (0, 9)), &many[..4]),
+            8 => send(&door, &hello(8, (77, 1), (0, 9)), &many[..4]),
             // Says nothing, and goes.
             _ => {}
         }
@@ -117,7 +117,7 @@ fn nobody_speaks_for_another() {
     let [mut one, mut two] = two(&dir);
     for from in [(1, 1), (0, 1)] {
         let door = stranger(dir.path(), 0);
-        send(&door, &hello(7, from, (0, 1)), &[]);
+        send(&door, &hello(8, from, (0, 1)), &[]);
         is_closed(&door);
     }
     talk(&mut one, &mut two);
@@ -205,7 +205,7 @@ fn a_foreign_user_is_turned_away() {
     one.does("enter");
     two.does("enter");
     let door = stranger(inner.path(), 0);
-    send(&door, &hello(7, (1, 1), (0, 1)), &[]);
+    send(&door, &hello(8, (1, 1), (0, 1)), &[]);
     is_closed(&door);
     let mut root = inner.shell("");
     root.is_refused("enter", &["it belongs to user 12345, this process runs as 0", "GGAS_RUNTIME_DIR"]);
