@@ -123,17 +123,8 @@ fn signals_are_added() {
                 }
                 let sides = Sides::new(2, 64 << 10, &links, SOON);
                 let results = sides.cpu.alloc(32).unwrap();
-                let args = [0, 1].map(|rank| selftest_put {
-                    window: sides.window(rank),
-                    status: results.address() + 16 * rank as u64,
-                    wrong: results.address() + 16 * rank as u64 + 8,
-                    bytes,
-                    each: 1024,
-                    skew,
-                    form,
-                    rounds: 6,
-                    ..Default::default()
-                });
+                let put = selftest_put { bytes, each: 1024, skew, form, rounds: 6, ..Default::default() };
+                let args = [0, 1].map(|rank| sides.put(rank, &results, put));
                 sides.run_grids("ggas_selftest_put", (blocks, threads), &args).unwrap();
                 let reports = [0, 1].map(|rank| sides.windows[rank].member(rank).unwrap().report());
                 let what = format!("form {form}, {blocks} blocks, {bytes} bytes, {links:?}");

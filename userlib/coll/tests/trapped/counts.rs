@@ -111,20 +111,11 @@ fn puts_gets_and_signals_pass_the_unit() {
         let results = sides.cpu.alloc(32).unwrap();
         for form in [SELFTEST_PUT_THREAD, SELFTEST_PUT_WARP, SELFTEST_PUT_BLOCK] {
             for (bytes, skew) in [(16, 0), (203, 5), (800, 0)] {
-                let args = |rank: usize| selftest_put {
-                    window: sides.window(rank),
-                    status: results.address() + 16 * rank as u64,
-                    wrong: results.address() + 16 * rank as u64 + 8,
-                    bytes,
-                    each: 1024,
-                    skew,
-                    form,
-                    rounds: 2,
-                    ..Default::default()
-                };
+                let put = selftest_put { bytes, each: 1024, skew, form, rounds: 2, ..Default::default() };
+                let args = [0, 1].map(|rank| sides.put(rank, &results, put));
                 (0..2).for_each(|rank| sides.windows[rank].zero(rank, 0, 128 << 10).unwrap());
                 let before = sides.counts(0);
-                sides.run("ggas_selftest_put", 32, &[args(0), args(1)]).unwrap();
+                sides.run("ggas_selftest_put", 32, &args).unwrap();
                 assert_eq!(results.read_u64s(0, 4).unwrap(), [0; 4], "form {form}, {bytes} bytes, {links:?}");
                 let after = sides.counts(0);
                 assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");

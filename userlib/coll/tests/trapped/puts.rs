@@ -88,12 +88,7 @@ impl Pair {
 
     /// Both nodes' kernels.
     fn run(&self) -> Result<(), LaunchError> {
-        let args = [0, 1].map(|rank| selftest_put {
-            window: self.sides.window(rank),
-            status: self.results.address() + 16 * rank as u64,
-            wrong: self.results.address() + 16 * rank as u64 + 8,
-            ..self.args
-        });
+        let args = [0, 1].map(|rank| self.sides.put(rank, &self.results, self.args));
         self.sides.run_grids("ggas_selftest_put", (self.team.blocks, self.team.threads), &args)
     }
 

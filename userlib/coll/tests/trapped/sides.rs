@@ -10,8 +10,9 @@ use extoll_abi::regs::{
 use extoll_sim::Simulation;
 use extoll_sim::faults::Faults;
 use ggas_device::sim::SimNetwork;
-use ggas_kernels::{CpuConfig, LaunchError, Processor, start};
+use ggas_kernels::{CpuConfig, KernelMem, LaunchError, Processor, start};
 use ggas_rma::Node;
+use ggas_selftest::args::selftest_put;
 use ggas_window::Window;
 
 /// Bound of what is not expected to fail; hours of virtual time are cheap.
@@ -69,6 +70,12 @@ impl Sides {
     /// Address of a member's `struct ggas_window`.
     pub fn window(&self, rank: usize) -> u64 {
         self.windows[rank].member(rank).expect("of this process").address()
+    }
+
+    /// `args` of a member, whose status and count of wrong bytes lie at its place in `results`.
+    pub fn put(&self, rank: usize, results: &KernelMem, args: selftest_put) -> selftest_put {
+        let status = results.address() + 16 * rank as u64;
+        selftest_put { window: self.window(rank), status, wrong: status + 8, ..args }
     }
 
     /// One block of so many threads for each of `args`.

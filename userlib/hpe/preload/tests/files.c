@@ -14,12 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition) do { \
-	if (!(condition)) { \
-		fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
-		exit(1); \
-	} \
-} while (0)
+#include "check.h"
 
 enum { SIZE = 5 * 1024 * 1024 + 12345 };
 

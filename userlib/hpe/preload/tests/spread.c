@@ -12,14 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "ggas_hpe.h"
-
-#define CHECK(condition) do { \
-	if (!(condition)) { \
-		fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
-		exit(1); \
-	} \
-} while (0)
 
 enum { PAGE = 4096, SIZE = 5 * 1024 * 1024 + 12345, THREADS = 4 };
 
