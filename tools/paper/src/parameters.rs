@@ -44,6 +44,13 @@ impl Numbers {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }
 
+    /// The same but for one of them.
+    pub(crate) fn with(&self, name: &str, value: f64) -> Numbers {
+        let mut numbers = self.clone();
+        numbers.0.insert(name.to_owned(), value);
+        numbers
+    }
+
     /// Whether there is one.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)

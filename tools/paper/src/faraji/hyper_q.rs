@@ -1,4 +1,4 @@
-//! Figures 5.1 to 5.10: copies through the host and directly, of processes that share a GPU with MPS and without, on System C.
+//! Figures 5.1 to 5.7: copies through the host and directly, of processes that share a GPU with MPS and without, on System C.
 
 use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::model::Work;
@@ -14,10 +14,9 @@ const OF_PAIRS: &[&str] =
     &["MPS", "bytes", "all staged us", "one direct us", "two direct us", "three direct us", "all direct us"];
 const OF_RANKS: &[&str] =
     &["MPS", "processes", "bytes", "MPI us", "static us", "staged of static", "dynamic us", "MPI/static"];
-const OF_NODES: &[&str] = &["bytes", "MPI us", "GSB us", "BTB us", "static us", "dynamic us"];
 
 /// Why rows with a start of their own do not hold.
-fn starts() -> String {
+pub(super) fn starts() -> String {
     "the text tells no cost of starting a copy, with MPS or without".to_owned()
 }
 
@@ -289,74 +288,4 @@ pub(super) fn reduce(figure: &Figure, settings: &Settings) -> Result<Report, Pap
         );
     }
     report((figure, settings), &points, claims, "allreduce")
-}
-
-/// Times of 16 ranks on each of four nodes: those of a node, and between the nodes.
-struct Nodes {
-    bytes: usize,
-    /// In the order of the columns.
-    us: [f64; 5],
-}
-
-pub(super) fn nodes(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
-    const NAMES: [&str; 5] = ["MPI", "GSB", "BTB", "static", "dynamic"];
-    let machine = Machine::odin(true);
-    let measure = |bytes: usize| {
-        let us = |way| machine.us_of(way, 16, bytes).unwrap_or(f64::INFINITY);
-        let ours = |algorithm| us(Way::Ours(algorithm));
-        let tables = (0..16).map(|staged| ours(Algorithm::Static { staged }));
-        let node = [
-            us(Way::Mpi),
-            ours(Algorithm::Gsb),
-            ours(Algorithm::Btb),
-            tables.fold(f64::INFINITY, f64::min),
-            ours(Algorithm::Dynamic),
-        ];
-        Nodes { bytes, us: node.map(|us| us + machine.us_between_nodes(4, bytes)) }
-    };
-    let points: Vec<Nodes> = (2..=24).step_by(2).map(|power| measure(1 << power)).collect();
-    let share = |other: usize| {
-        points.iter().filter(|point| point.us[3] <= point.us[other]).count() as f64 / points.len() as f64
-    };
-    let mut claims: Vec<Verdict> = [0, 1, 2, 4]
-        .into_iter()
-        .map(|other| {
-            let text = format!("sizes at which static is no slower than {}", NAMES[other]);
-            Claim::at_least(&text, "5.4.4, Fig. 5.10: in most cases", 0.5, "of 1")
-                .judge(share(other))
-                .because(starts)
-        })
-        .collect();
-    for (other, name) in [(1, "GSB"), (2, "BTB")] {
-        let at =
-            |bytes: usize| points.iter().find(|point| point.bytes == bytes).map(|p| p.us[0] / p.us[other]);
-        claims.push(
-            Claim::at_most(&format!("4 KB: MPI over {name}"), "5.4.4: behind for small and medium", 1.0, "x")
-                .judge(at(4 << 10))
-                .because(starts),
-        );
-        claims.push(
-            Claim::at_least(&format!("4 MB: MPI over {name}"), "5.4.4: ahead for large", 1.0, "x")
-                .judge(at(4 << 20)),
-        );
-    }
-    let line = |(at, name): (usize, &&str)| {
-        Line::new(name, points.iter().map(|point| (point.bytes as f64, point.us[at])).collect())
-    };
-    let picture = Picture {
-        title: "Faraji, Fig. 5.10: allreduce of 64 processes on four nodes, with MPS".to_owned(),
-        x: Axis::new("vector, bytes", Scale::Sizes),
-        y: Axis::new("allreduce, us", Scale::Logarithmic),
-        lines: NAMES.iter().enumerate().map(line).collect(),
-    };
-    let mut report = machine.report((figure, settings), OF_NODES, claims, picture)?;
-    report.notes.push(
-        "Flat stands for a hierarchy, too: MPI's own step inside a node, then between nodes as all."
-            .to_owned(),
-    );
-    for Nodes { bytes, us } in &points {
-        let [mpi, gsb, btb, best, dynamic] = us.map(|us| json!(us));
-        report.row([json!(bytes), mpi, gsb, btb, best, dynamic]);
-    }
-    Ok(report)
 }

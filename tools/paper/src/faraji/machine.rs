@@ -1,9 +1,10 @@
 //! Processes that share a GPU, with the costs of a parameter file, and the text's baseline on them.
 
 use ggas_plot::Picture;
-use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Rank, Span, Stuck, Work};
+use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Span, Stuck, Work};
 use ggas_shared_gpu::{Algorithm, Collective, Lane, Layout, Place, Station, Waiting, Word, collective_on};
 
+use super::flat::{Call, Library};
 use crate::parameters::{Numbers, of_text};
 use crate::{Checked, Figure, PaperError, Report, Settings, Verdict};
 
@@ -75,11 +76,11 @@ impl Machine {
         Ok(report)
     }
 
-    fn number(&self, name: &str) -> f64 {
+    pub(super) fn number(&self, name: &str) -> f64 {
         self.numbers.get(name)
     }
 
-    fn us(&self, name: &str) -> Nanos {
+    pub(super) fn us(&self, name: &str) -> Nanos {
         (self.number(name) * 1e3) as Nanos
     }
 
@@ -91,32 +92,16 @@ impl Machine {
     pub(super) fn us_of(&self, way: Way, ranks: usize, bytes: usize) -> Option<f64> {
         match way {
             Way::Ours(algorithm) => self.part(Collective::Allreduce, algorithm, ranks, bytes),
-            Way::Mpi => {
-                let middle = self.on_the_host(ranks, bytes);
-                us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes, bytes, middle)))
-            }
+            Way::Mpi => self.us_of_flat(Library::Staged, Call::Allreduce, (1, ranks), bytes),
         }
     }
 
-    /// The same of an allgather; flat: each rank copies all others' vectors through memory that they share.
+    /// The same of an allgather of so many bytes of each.
     pub(super) fn us_of_gather(&self, way: Way, ranks: usize, bytes: usize) -> Option<f64> {
         match way {
             Way::Ours(algorithm) => self.part(Collective::Allgather, algorithm, ranks, bytes),
-            Way::Mpi => {
-                let touched = bytes as f64 * 4.0 * ((ranks - 1) * ranks) as f64;
-                let steps = ranks.next_power_of_two().trailing_zeros();
-                let middle = u64::from(steps) * self.us("message_us")
-                    + (touched / self.number("host_gbytes_per_s")) as Nanos;
-                us(Model::new(ranks, self.clone()).run(|rank| self.flat(rank, bytes, ranks * bytes, middle)))
-            }
+            Way::Mpi => self.us_of_flat(Library::Staged, Call::Allgather, (1, ranks), bytes),
         }
-    }
-
-    /// An allreduce of as many vectors among nodes, one for each: reduce-scatter and allgather over the network.
-    pub(super) fn us_between_nodes(&self, nodes: usize, bytes: usize) -> f64 {
-        let steps = 2 * nodes.next_power_of_two().trailing_zeros();
-        let moved = 2.0 * bytes as f64 * (nodes - 1) as f64 / nodes as f64;
-        f64::from(steps) * self.number("network_us") + moved / self.number("network_gbytes_per_s") / 1e3
     }
 
     /// What a collective's copies were: served in this order.
@@ -150,45 +135,54 @@ impl Machine {
         }))
     }
 
-    /// The flat one of ranks that are spread over GPUs.
-    pub(super) fn us_of_flat(&self, (gpus, per_gpu): (usize, usize), bytes: usize) -> Option<f64> {
-        Machine { per_gpu, ..self.clone() }.us_of(Way::Mpi, gpus * per_gpu, bytes)
+    /// With another number of its file.
+    pub(super) fn with(&self, name: &str, value: f64) -> Machine {
+        Machine { numbers: self.numbers.with(name, value), ..self.clone() }
     }
 
-    /// Inside the GPUs, between them, and inside again (4.2.1).
-    pub(super) fn us_of_two(
+    /// With ranks spread over the GPUs of a node, so many on each.
+    pub(super) fn with_gpus_of(&self, per_gpu: usize) -> Machine {
+        Machine { per_gpu, ..self.clone() }
+    }
+
+    /// Inside the GPUs of each node, between them, between nodes, and back; with one GPU or one node, without that step (3.2.3, 4.2).
+    /// An allreduce.
+    pub(super) fn us_of_levels(
         &self,
         (inside, between): (Algorithm, Algorithm),
-        (gpus, per_gpu): (usize, usize),
+        (nodes, gpus, per_gpu): (usize, usize, usize),
         bytes: usize,
     ) -> Option<f64> {
         let inbox = if between == Algorithm::Btb { Layout::new(gpus, BUFFER)?.chunk(between) } else { 0 };
         let leaders = Machine { between: Some(inbox), ..self.clone() };
-        let down = self.part(Collective::Broadcast, inside, per_gpu, bytes)?;
-        let all = leaders.part(Collective::Allreduce, between, gpus, bytes)?;
-        Some(self.part(Collective::Reduce, inside, per_gpu, bytes)? + all + down)
+        let both = |machine: &Machine, algorithm: Algorithm, ranks: usize| {
+            let part = |collective| machine.part(collective, algorithm, ranks, bytes);
+            Some(part(Collective::Reduce)? + part(Collective::Broadcast)?)
+        };
+        let between = match (nodes, gpus) {
+            (_, 1) => 0.0,
+            (1, _) => leaders.part(Collective::Allreduce, between, gpus, bytes)?,
+            _ => both(&leaders, between, gpus)?,
+        };
+        let nodes = if nodes > 1 { self.us_between(Call::Allreduce, nodes, bytes)? } else { 0.0 };
+        Some(both(self, inside, per_gpu)? + between + nodes)
+    }
+
+    /// A reduction to rank 0.
+    pub(super) fn us_of_reduce(&self, way: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
+        self.part(Collective::Reduce, way, ranks, bytes)
+    }
+
+    /// The same without its kernel: all vectors in the buffer.
+    pub(super) fn us_of_gathering(&self, way: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
+        let Cost { issue, time, .. } = Costs::of(self, 0, &Work::Reduce { slots: ranks - 1, bytes });
+        Some(self.us_of_reduce(way, ranks, bytes)? - (issue + time) as f64 / 1e3)
     }
 
     fn part(&self, collective: Collective, algorithm: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
         let layout = Layout::new(ranks, BUFFER)?;
         let act = |rank| collective_on(rank, collective, algorithm, layout, bytes);
         us(Model::new(ranks, self.clone()).run(act))
-    }
-
-    /// To the host, what the host does meanwhile, and a result from there.
-    async fn flat(&self, rank: &Rank<Machine>, bytes: usize, result: usize, middle: Nanos) {
-        let (me, ranks) = (Station::rank(rank), Station::ranks(rank));
-        rank.copy(Place::Staging(0), Place::Input(0), bytes).await;
-        rank.drain().await;
-        rank.store(Word::Flag(me), 1).await;
-        let all = |rank: &Rank<Machine>| match (0..ranks).find(|one| rank.load(Word::Flag(*one)) == 0) {
-            Some(rank) => Err(Waiting { what: "its data on the host", rank }),
-            None => Ok(()),
-        };
-        rank.until(all).await;
-        rank.pass(middle).await;
-        rank.copy(Place::Output(0), Place::Staging(0), result).await;
-        rank.drain().await;
     }
 
     /// The GPU of a byte of the buffer.
@@ -201,17 +195,9 @@ impl Machine {
         let is_other = |place| matches!(place, Place::Shared(at) if self.owner(at) != rank);
         self.between.is_some() && (is_other(to) || is_other(from))
     }
-
-    /// Reduce-scatter and allgather (2.3.3): each rank sends and gets nearly twice its vector, by two copies through shared memory,
-    /// and reduces one; all ranks share the host's memory.
-    fn on_the_host(&self, ranks: usize, bytes: usize) -> Nanos {
-        let steps = 2 * ranks.next_power_of_two().trailing_zeros();
-        let touched = bytes as f64 * (2.0 * 4.0 + 3.0) * (ranks - 1) as f64;
-        u64::from(steps) * self.us("message_us") + (touched / self.number("host_gbytes_per_s")) as Nanos
-    }
 }
 
-fn us(ends: Result<Vec<Nanos>, Stuck>) -> Option<f64> {
+pub(super) fn us(ends: Result<Vec<Nanos>, Stuck>) -> Option<f64> {
     Some(ends.ok()?.into_iter().max()? as f64 / 1e3)
 }
 
