@@ -31,7 +31,7 @@ struct Point {
 
 impl Machine {
     /// The text's libraries, flat over all nodes: without GDR, and with it.
-    fn us_of_libraries(&self, call: Call, ranks: usize, bytes: usize) -> [f64; 2] {
+    pub(super) fn us_of_libraries(&self, call: Call, ranks: usize, bytes: usize) -> [f64; 2] {
         let us = |library| self.us_of_flat(library, call, (NODES, ranks), bytes).unwrap_or(f64::INFINITY);
         let mpi = match call {
             Call::Allreduce => us(Library::Staged),
@@ -42,7 +42,13 @@ impl Machine {
 
     /// In three stages (5.3.3). Of an allgather the first is that of an allreduce without its kernel, and the last that of one of the
     /// whole result; each with the quickest of these algorithms.
-    fn us_in_stages(&self, call: Call, ways: &[Algorithm], ranks: usize, bytes: usize) -> Option<f64> {
+    pub(super) fn us_in_stages(
+        &self,
+        call: Call,
+        ways: &[Algorithm],
+        ranks: usize,
+        bytes: usize,
+    ) -> Option<f64> {
         let quickest = |us: &dyn Fn(Algorithm) -> Option<f64>| {
             ways.iter().filter_map(|way| us(*way)).min_by(f64::total_cmp)
         };

@@ -173,10 +173,12 @@ impl Machine {
         self.part(Collective::Reduce, way, ranks, bytes)
     }
 
-    /// The same without its kernel: all vectors in the buffer.
+    /// The same without its kernel, but with the start of a copy of the leader's: all vectors in the buffer.
     pub(super) fn us_of_gathering(&self, way: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
-        let Cost { issue, time, .. } = Costs::of(self, 0, &Work::Reduce { slots: ranks - 1, bytes });
-        Some(self.us_of_reduce(way, ranks, bytes)? - (issue + time) as f64 / 1e3)
+        let kernel = Costs::of(self, 0, &Work::Reduce { slots: ranks - 1, bytes });
+        let own = Costs::of(self, 0, &Work::Copy { to: Place::Shared(0), from: Place::Input(0), bytes });
+        let reduce = self.us_of_reduce(way, ranks, bytes)?;
+        Some(reduce + (own.issue as f64 - (kernel.issue + kernel.time) as f64) / 1e3)
     }
 
     fn part(&self, collective: Collective, algorithm: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {

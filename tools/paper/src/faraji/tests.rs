@@ -1,9 +1,9 @@
 //! The figures' programs against what is counted by hand, and their answers on machines that cost something else.
 
-use ggas_shared_gpu::Algorithm::{Btb, Gsb};
+use ggas_shared_gpu::Algorithm::{Btb, Gsb, Static};
 
 use super::flat::{Call, Library};
-use super::machine::Machine;
+use super::machine::{Machine, Way};
 use super::rounds::{Host, allgather, allreduce};
 use super::{nodes, setup};
 
@@ -110,4 +110,41 @@ fn trees_between_gpus_win_by_their_links() {
     };
     let (as_it_is, quick) = (over(&Machine::k80()), over(&Machine::k80().with("peer_gbytes_per_s", 1e4)));
     assert!(as_it_is > 1.05 && quick < as_it_is, "{as_it_is} {quick}");
+}
+
+/// The stages of an allgather on several nodes are taken from other calls: on one node they make up its own.
+#[test]
+fn stages_of_an_allgather_are_an_allgather() {
+    let machine = Machine::odin(true);
+    for (ranks, bytes) in [(4, 4 << 10), (8, 64 << 10), (16, 64), (16, 256 << 10), (16, MIB / 2)] {
+        for staged in [0, ranks / 2, ranks - 1] {
+            let way = Static { staged };
+            let all = |bytes| machine.us_of(Way::Ours(way), ranks, bytes).expect("it ends");
+            let reduce = |bytes| machine.us_of_reduce(way, ranks, bytes).expect("it ends");
+            let gather = machine.us_of_gathering(way, ranks, bytes).expect("it ends");
+            let ours = gather + all(ranks * bytes) - reduce(ranks * bytes);
+            let whole = machine.us_of_gather(Way::Ours(way), ranks, bytes).expect("it ends");
+            assert!((ours / whole - 1.0).abs() < 0.06, "{ranks} x {bytes}, {staged}: {ours}, not {whole}");
+        }
+    }
+}
+
+#[test]
+fn libraries_and_stages_are_what_their_parts_cost() {
+    let of = |machine: &Machine, call, bytes| {
+        let [mpi, gdr] = machine.us_of_libraries(call, 16, bytes);
+        (mpi, gdr, machine.us_in_stages(call, &[Static { staged: 8 }], 16, bytes).expect("it ends"))
+    };
+    let machine = Machine::odin(true);
+    for call in [Call::Allreduce, Call::Allgather] {
+        let (mpi, gdr, ours) = of(&machine, call, 8);
+        assert!(gdr < mpi && mpi < ours, "{call:?}: {gdr} {mpi} {ours}");
+        let (mpi, _, ours) = of(&machine, call, MIB);
+        assert!(ours < mpi, "{call:?}: {ours} {mpi}");
+        // Loads, and a network, that are slow leave nothing of GPUDirect.
+        let (mpi, gdr, slow) = of(&machine.with("load_us", 500.0).with("network_us", 50.0), call, 8);
+        assert_eq!(gdr, mpi);
+        // Two rounds of four nodes, at the least.
+        assert!(slow > of(&machine, call, 8).2 + 2.0 * 48.0 - 1.0, "{call:?}: {slow}");
+    }
 }
