@@ -42,7 +42,12 @@ fn with_gpus(call: &str) -> Result<Here, GaspiError> {
 
 /// Has standard error say why a segment was not made in GPU memory, where that is known.
 pub(crate) fn told(policy: Policy) -> impl Fn(GaspiError) -> GaspiError {
-    move |error| match error.cause().filter(|_| policy != Policy::Host && error == GaspiError::Failed) {
+    move |error| if policy == Policy::Host { error } else { failed(error) }
+}
+
+/// Has standard error say what failed on GPUs, or between their processes.
+fn failed(error: GaspiError) -> GaspiError {
+    match error.cause().filter(|_| error == GaspiError::Failed) {
         Some(cause) => refuse(error, cause),
         None => error,
     }
@@ -267,7 +272,7 @@ export! {
         let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
         let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
         // SAFETY: the interface's contract: so many elements are at both.
-        unsafe { here.gpu_allreduce(group, send.cast(), receive.cast(), count, operation, datatype, timeout) }
+        unsafe { here.gpu_allreduce(group, send.cast(), receive.cast(), count, operation, datatype, timeout) }.map_err(failed)
     }
 
     /// The same, at one rank.
@@ -282,7 +287,7 @@ export! {
         let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
         let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
         // SAFETY: as above; at `receive` of the root.
-        unsafe { here.gpu_reduce(group, root, send.cast(), receive.cast(), count, operation, datatype, timeout) }
+        unsafe { here.gpu_reduce(group, root, send.cast(), receive.cast(), count, operation, datatype, timeout) }.map_err(failed)
     }
 
     /// One rank's vector at all.
@@ -295,7 +300,7 @@ export! {
         let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
         let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
         // SAFETY: as above.
-        unsafe { here.gpu_broadcast(group, root, buffer.cast(), count, datatype, timeout) }
+        unsafe { here.gpu_broadcast(group, root, buffer.cast(), count, datatype, timeout) }.map_err(failed)
     }
 
     /// All members' vectors at all.
@@ -309,6 +314,6 @@ export! {
         let datatype = of_list(call, &DATATYPES, "datatype", datatype)?;
         let (count, timeout) = (number as usize, Timeout::from_millis(timeout));
         // SAFETY: as above, with so many for each member at `receive`.
-        unsafe { here.gpu_allgather(group, send.cast(), receive.cast(), count, datatype, timeout) }
+        unsafe { here.gpu_allgather(group, send.cast(), receive.cast(), count, datatype, timeout) }.map_err(failed)
     }
 }
