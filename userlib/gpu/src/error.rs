@@ -75,7 +75,12 @@ pub(crate) mod code {
 
     /// Errors after which a context answers nothing else (CUDA driver API, "CUresult").
     pub fn is_fatal(code: u32) -> bool {
-        matches!(code, 4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 999)
+        matches!(code, 4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 810 | 999)
+    }
+
+    /// The server of MPS cannot be reached, or has ended this process.
+    pub fn is_of_mps(code: u32) -> bool {
+        matches!(code, 805..=807 | 810)
     }
 }
 
@@ -88,7 +93,7 @@ fn hint(code: u32) -> &'static str {
         800 => "; this user may not use the GPU: check the rights of /dev/nvidia*",
         802 => "; start nvidia-fabricmanager",
         803 => "; the kernel module and libcuda differ in version: reboot or reinstall the driver",
-        805..=807 | 810 => {
+        code if code::is_of_mps(code) => {
             "; the MPS server is gone or ended this process: start `nvidia-cuda-mps-control -d`, and the program again"
         }
         808 | 809 => "; the MPS server has as many clients as it takes: run fewer processes on the GPU",
@@ -270,3 +275,10 @@ pub enum GpuError {
 }
 
 ggas_errors::debug_as_display!(GpuError);
+
+impl GpuError {
+    /// Whether the driver says that the server of MPS is gone, or has ended this process: a new one is to be started.
+    pub fn is_of_mps(&self) -> bool {
+        matches!(self, GpuError::Driver(error) | GpuError::Lost { error, .. } if code::is_of_mps(error.code))
+    }
+}

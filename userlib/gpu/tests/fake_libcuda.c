@@ -19,6 +19,11 @@ enum { OK = 0, INVALID = 1, GRANULARITY = 2 << 20 };
 static int live;
 int fake_live(void) { return live; }
 
+/* What streams give from fake_fail() on: 0: success. 600, CUDA_ERROR_NOT_READY: work is taken, and not done. */
+static int failing;
+void fake_fail(int error) { failing = error; }
+static int fails(void) { return failing == 600 ? OK : failing; }
+
 int cuDriverGetVersion(int *v) { *v = 13000; return OK; }
 int cuDeviceGetCount(int *n) { *n = 2; return OK; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < 2 ? OK : INVALID; }
@@ -42,8 +47,21 @@ int cuGetErrorString(int error, const char **text) { *text = "fake"; return OK; 
 int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_memalign(memory, 4096, bytes); }
 int cuMemAlloc_v2(u64 *memory, size_t bytes) { return posix_memalign((void **)memory, 4096, bytes); }
 int cuMemFree_v2(u64 memory) { free((void *)memory); return OK; }
+int cuMemHostGetDevicePointer_v2(u64 *device, void *memory, unsigned flags) { *device = (u64)memory; return OK; }
+int cuStreamQuery(void *stream) { return failing; }
 int cuStreamWriteValue32_v2(void *stream, u64 to, unsigned value, unsigned flags) { *(volatile unsigned *)to = value; return OK; }
-int cuMemcpyAsync(u64 to, u64 from, size_t bytes, void *stream) { memcpy((void *)to, (void *)from, bytes); return OK; }
+int cuStreamWriteValue64_v2(void *stream, u64 to, u64 value, unsigned flags)
+{
+	if (!failing)
+		*(volatile u64 *)to = value;
+	return fails();
+}
+int cuMemcpyAsync(u64 to, u64 from, size_t bytes, void *stream)
+{
+	if (!failing)
+		memcpy((void *)to, (void *)from, bytes);
+	return fails();
+}
 int cuMemsetD8Async(u64 to, unsigned char value, size_t bytes, void *stream) { memset((void *)to, value, bytes); return OK; }
 int cuMemGetAllocationGranularity(size_t *bytes, const void *properties, int option) { *bytes = GRANULARITY; return OK; }
 
@@ -157,7 +175,6 @@ NOTHING(cuIpcOpenMemHandle_v2)
 NOTHING(cuMemAddressFree)
 NOTHING(cuMemAllocManaged)
 NOTHING(cuMemGetAddressRange_v2)
-NOTHING(cuMemHostGetDevicePointer_v2)
 NOTHING(cuMemHostRegister_v2)
 NOTHING(cuMemHostUnregister)
 NOTHING(cuMemSetAccess)
@@ -167,10 +184,8 @@ NOTHING(cuModuleLoadData)
 NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 NOTHING(cuStreamDestroy_v2)
 NOTHING(cuPointerGetAttribute)
-NOTHING(cuStreamQuery)
 NOTHING(cuStreamSynchronize)
 NOTHING(cuGraphAddNode_v2)
 NOTHING(cuGraphConditionalHandleCreate)
 NOTHING(cuStreamWaitEvent)
 NOTHING(cuStreamWaitValue64_v2)
-NOTHING(cuStreamWriteValue64_v2)

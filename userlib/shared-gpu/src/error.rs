@@ -99,13 +99,14 @@ pub enum SharedGpuError {
         /// Which.
         rank: u32,
     },
-    /// The daemon of MPS ended while ranks used the GPU through it.
+    /// The daemon of MPS, or its server, ended while ranks used the GPU through it, at this rank or another.
     #[error(
-        "MPS ended: its daemon in {} is gone ({what}); start it by `nvidia-cuda-mps-control -d`, and a new job",
+        "MPS ended, by which the ranks used the GPU ({what}): start it by `nvidia-cuda-mps-control -d` if it does not run (its files are \
+         in {}), and a new job",
         folder.display()
     )]
     MpsEnded {
-        /// Where its files were.
+        /// Where its files are or were.
         folder: PathBuf,
         /// What failed.
         what: String,

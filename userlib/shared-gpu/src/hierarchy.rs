@@ -332,7 +332,7 @@ impl Hierarchy {
 
     /// Ends the use of this, here and at all others.
     pub(crate) fn fail(&mut self, error: &SharedGpuError) {
-        self.one.fail();
+        self.one.fail(error);
         self.over.iter_mut().for_each(|over| over.leaders().fail(error));
     }
 

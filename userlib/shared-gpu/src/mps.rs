@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use ggas_gpu::GpuError;
+use ggas_kernels::{LaunchError, MemoryError};
+
 use crate::SharedGpuError;
 
 /// Where the daemon's files are unless `CUDA_MPS_PIPE_DIRECTORY` says otherwise.
@@ -33,17 +36,61 @@ impl Mps {
         matches!(self, Mps::On(_))
     }
 
-    /// A failure of a call of ranks that were set up with MPS as it was then: where the daemon has ended since, that is why work
-    /// on the GPU failed, or does not end.
-    pub(crate) fn explain(&self, error: SharedGpuError) -> SharedGpuError {
-        let may_follow = matches!(error, SharedGpuError::Gpu(_) | SharedGpuError::Timeout { .. });
-        match self {
-            Mps::On(folder) if may_follow && !is_served(folder) => {
-                SharedGpuError::MpsEnded { folder: folder.clone(), what: error.to_string() }
-            }
-            _ => error,
-        }
+    pub(crate) fn folder(&self) -> &Path {
+        let (Mps::On(folder) | Mps::Off(folder)) = self;
+        folder
     }
+}
+
+/// MPS as it was when ranks set up what they share.
+pub(crate) struct Before {
+    mps: Mps,
+    /// Processes in which its daemon served then.
+    servers: Vec<u32>,
+}
+
+impl Before {
+    /// Behind this process's first use of the GPU, which has the daemon start a server.
+    pub(crate) fn find() -> Before {
+        let mps = Mps::find();
+        let servers = if mps.is_on() { servers(mps.folder()) } else { Vec::new() };
+        Before { mps, servers }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.mps.is_on()
+    }
+
+    /// Of a failure: where the driver says that MPS is why, or where the daemon or its server has ended since, that is why work on the GPU
+    /// failed, or does not end, here or at another rank.
+    pub(crate) fn explain(&self, error: SharedGpuError) -> SharedGpuError {
+        let may_follow = matches!(
+            error,
+            SharedGpuError::Gpu(_)
+                | SharedGpuError::Memory(_)
+                | SharedGpuError::Launch(_)
+                | SharedGpuError::Timeout { .. }
+                | SharedGpuError::Elsewhere { .. }
+        );
+        if may_follow && (is_of_mps(&error) || (self.is_on() && self.has_ended())) {
+            return SharedGpuError::MpsEnded { folder: self.mps.folder().into(), what: error.to_string() };
+        }
+        error
+    }
+
+    fn has_ended(&self) -> bool {
+        !is_served(self.mps.folder()) || self.servers.iter().any(|server| !runs(*server))
+    }
+}
+
+/// Whether the driver says that the server of MPS is gone, or has ended this process.
+fn is_of_mps(error: &SharedGpuError) -> bool {
+    let of_gpu = match error {
+        SharedGpuError::Gpu(error) | SharedGpuError::Memory(MemoryError::Gpu(error)) => Some(error),
+        SharedGpuError::Launch(LaunchError::Gpu(error)) => Some(error),
+        _ => None,
+    };
+    of_gpu.is_some_and(GpuError::is_of_mps)
 }
 
 impl fmt::Display for Mps {
@@ -61,14 +108,48 @@ impl fmt::Display for Mps {
 
 /// The daemon's pipe is there, and the daemon that left its number beside it runs.
 fn is_served(folder: &Path) -> bool {
-    let number = fs::read_to_string(folder.join("nvidia-cuda-mps-control.pid"));
-    let runs = |number: String| Path::new("/proc").join(number.trim()).exists();
-    folder.join("control").exists() && number.map_or(true, runs)
+    folder.join("control").exists() && daemon(folder).is_none_or(runs)
+}
+
+/// The daemon's process, where it has left its number. One that cannot be read is no process's.
+fn daemon(folder: &Path) -> Option<u32> {
+    let number = fs::read_to_string(folder.join("nvidia-cuda-mps-control.pid")).ok()?;
+    Some(number.trim().parse().unwrap_or(0))
+}
+
+/// Whether a process is there that has not ended.
+fn runs(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The state stands behind the name, which is in brackets and may be any.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Processes that a daemon has started to serve: any of its threads may have.
+fn servers(folder: &Path) -> Vec<u32> {
+    let Some(daemon) = daemon(folder) else { return Vec::new() };
+    let threads = fs::read_dir(format!("/proc/{daemon}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let all: Vec<u32> = children.flat_map(|all| numbers(&all)).collect();
+    all.into_iter().filter(|child| serves(*child)).collect()
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+fn serves(process: u32) -> bool {
+    let line = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    line.split('\0').next().is_some_and(|program| program.ends_with("nvidia-cuda-mps-server"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
     use std::time::Duration;
+
+    use ggas_gpu::DriverError;
 
     use super::*;
 
@@ -89,23 +170,94 @@ mod tests {
         fs::remove_dir_all(&folder).expect("ours");
     }
 
+    fn driver(code: u32) -> SharedGpuError {
+        let (name, text) = ("CUDA_ERROR_X".to_owned(), "x".to_owned());
+        GpuError::from(DriverError { call: "cuStreamQuery", code, name, text }).into()
+    }
+
+    fn late() -> SharedGpuError {
+        SharedGpuError::Timeout { rank: 1, what: "the GPU", waited: Duration::from_secs(1) }
+    }
+
+    fn names_mps(error: &SharedGpuError, first: &str) {
+        assert!(matches!(error, SharedGpuError::MpsEnded { .. }), "{error}");
+        let text = error.to_string();
+        let names = ["MPS", first, "nvidia-cuda-mps-control -d", "new job"];
+        assert!(names.iter().all(|name| text.contains(name)), "{text}");
+    }
+
     #[test]
     fn a_daemon_that_ended_since_the_set_up_explains_what_failed() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-ended-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         fs::write(folder.join("control"), "").expect("a file");
-        let mps = Mps::at(folder.clone());
-        let gpu = || ggas_gpu::GpuError::Invalid("the GPU answers nothing".to_owned()).into();
-        let late = || SharedGpuError::Timeout { rank: 1, what: "the GPU", waited: Duration::from_secs(1) };
-        assert!(matches!(mps.explain(gpu()), SharedGpuError::Gpu(_)), "the daemon runs");
+        let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
+        let gpu = || GpuError::Invalid("the GPU answers nothing".to_owned()).into();
+        let elsewhere = || SharedGpuError::Elsewhere { rank: 1, how: "failed" };
+        assert!(matches!(before.explain(gpu()), SharedGpuError::Gpu(_)), "the daemon runs");
+        assert!(matches!(before.explain(elsewhere()), SharedGpuError::Elsewhere { .. }));
         fs::remove_dir_all(&folder).expect("ours");
-        for error in [gpu(), late()] {
-            let text = mps.explain(error).to_string();
-            let names = [folder.to_str().expect("text"), "nvidia-cuda-mps-control -d", "new job"];
-            assert!(names.iter().all(|name| text.contains(name)), "{text}");
+        for error in [gpu(), late(), elsewhere(), driver(999)] {
+            let first = error.to_string();
+            names_mps(&before.explain(error), &first);
+            names_mps(&before.explain(late()), folder.to_str().expect("text"));
         }
-        assert!(mps.explain(gpu()).to_string().contains("the GPU answers nothing"), "the first reason, too");
-        assert!(matches!(mps.explain(SharedGpuError::PeerLost { rank: 1 }), SharedGpuError::PeerLost { .. }));
-        assert!(matches!(Mps::at(folder).explain(gpu()), SharedGpuError::Gpu(_)), "there was none");
+        let died = before.explain(SharedGpuError::PeerLost { rank: 1 });
+        assert!(matches!(died, SharedGpuError::PeerLost { .. }));
+        let without = Before { mps: Mps::at(folder), servers: Vec::new() };
+        assert!(matches!(without.explain(gpu()), SharedGpuError::Gpu(_)), "there was none");
+    }
+
+    #[test]
+    fn what_the_driver_says_of_mps_needs_no_daemon_that_ended() {
+        let folder = std::env::temp_dir().join(format!("ggas-mps-said-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("control"), "").expect("a file");
+        let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
+        for code in [805, 806, 807, 810] {
+            names_mps(&before.explain(driver(code)), &format!(", {code})"));
+            let SharedGpuError::Gpu(GpuError::Driver(error)) = driver(code) else { unreachable!() };
+            let memory = SharedGpuError::Memory(GpuError::Lost { gpu: 0, error }.into());
+            names_mps(&before.explain(memory), "GPU 0 failed earlier");
+        }
+        for code in [2, 700, 808, 809, 999] {
+            assert!(matches!(before.explain(driver(code)), SharedGpuError::Gpu(_)), "{code}");
+        }
+        fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    /// A process that is called as the server is, a child of this one, which is the daemon.
+    #[test]
+    fn a_server_that_ended_explains_what_failed_though_the_daemon_runs() {
+        let folder = std::env::temp_dir().join(format!("ggas-mps-server-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("control"), "").expect("a file");
+        fs::write(folder.join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id()))
+            .expect("a file");
+        let other = Command::new("sleep").arg("600").spawn();
+        let mut server = Command::new("sleep")
+            .arg0("/usr/bin/nvidia-cuda-mps-server")
+            .arg("600")
+            .spawn()
+            .expect("a child");
+        let mut other = other.expect("a child");
+        // The system lets this process go on before the child has its own command line.
+        while !serves(server.id()) {
+            std::thread::yield_now();
+        }
+        let before = Before { servers: servers(&folder), mps: Mps::at(folder.clone()) };
+        assert_eq!(before.servers, [server.id()], "and no other child");
+        assert!(matches!(before.explain(late()), SharedGpuError::Timeout { .. }), "it runs");
+        server.kill().expect("ours");
+        // It stays in the table until it is waited for.
+        while runs(server.id()) {
+            std::thread::yield_now();
+        }
+        names_mps(&before.explain(late()), "rank 1 did not");
+        server.wait().expect("it ended");
+        names_mps(&before.explain(late()), "rank 1 did not");
+        other.kill().expect("ours");
+        other.wait().expect("it ended");
+        fs::remove_dir_all(&folder).expect("ours");
     }
 }

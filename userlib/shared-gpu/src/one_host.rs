@@ -6,6 +6,7 @@ use ggas_clock::Ladder;
 use ggas_kernels::{KernelMem, Processor};
 
 use crate::circle::{Circle, World};
+use crate::plan::Fault;
 use crate::{Element, HierarchyConfig, Op, SharedGpu, SharedGpuError, Vector};
 
 /// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there, and the lowest of all the
@@ -121,7 +122,8 @@ impl OneHost {
         let is_root = self.rank as usize == root;
         let bytes = count.saturating_mul(element.size());
         if holds && !is_root && self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
-            self.scratch = Some(self.processor.alloc(bytes).inspect_err(|_| self.fail())?);
+            let made = self.processor.alloc(bytes).map_err(SharedGpuError::from);
+            self.scratch = Some(made.inspect_err(|error| self.fail(error))?);
         }
         let scratch = self.scratch.take();
         let sum = match &scratch {
@@ -200,9 +202,10 @@ impl OneHost {
     }
 
     /// Ends the use of this, here and at all others: they are not to wait for this rank.
-    pub(crate) fn fail(&mut self) {
-        self.inside.fail();
-        self.between.iter_mut().chain(&mut self.flat).for_each(SharedGpu::fail);
+    pub(crate) fn fail(&mut self, error: &SharedGpuError) {
+        let fault = Fault::passed_on(error);
+        self.inside.fail(fault);
+        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.fail(fault));
     }
 
     /// A step of all ranks beside each other. Where it fails, nobody goes on.
@@ -212,9 +215,12 @@ impl OneHost {
     ) -> Result<(), SharedGpuError> {
         let Some(flat) = &mut self.flat else { return self.inside(step) };
         let done = step(flat);
-        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
-            self.inside.fail();
-            self.between.iter_mut().for_each(SharedGpu::fail);
+        if let Err(error) = &done
+            && error.ends_use()
+        {
+            let fault = Fault::passed_on(error);
+            self.inside.fail(fault);
+            self.between.iter_mut().for_each(|between| between.fail(fault));
         }
         done.map_err(|error| error.of_job(&self.ranks))
     }
@@ -236,7 +242,7 @@ impl OneHost {
         if let (Err(error), Some(between)) = (&done, &mut self.between)
             && error.ends_use()
         {
-            between.fail();
+            between.fail(Fault::passed_on(error));
         }
         done.map_err(|error| error.of_job(&self.gpus[self.own]))
     }
@@ -248,8 +254,10 @@ impl OneHost {
     ) -> Result<(), SharedGpuError> {
         let Some(between) = &mut self.between else { return Ok(()) };
         let done = step(between);
-        if done.as_ref().is_err_and(SharedGpuError::ends_use) {
-            self.inside.fail();
+        if let Err(error) = &done
+            && error.ends_use()
+        {
+            self.inside.fail(Fault::passed_on(error));
         }
         let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
         done.map_err(|error| error.of_job(&leaders))

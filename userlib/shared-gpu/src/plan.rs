@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Element, Layout, Op, SharedGpuError};
+use crate::{Element, Layout, Mps, Op, SharedGpuError};
 
 use crate::choosing::Counts;
 use crate::hyper_q::Mix;
@@ -417,10 +417,13 @@ pub(crate) enum Fault {
     State,
     /// A rank died; of the job, as its numbers are.
     Died,
+    /// A rank found that MPS ended.
+    Mps,
 }
 
 impl Fault {
-    const ALL: [Fault; 5] = [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State, Fault::Died];
+    const ALL: [Fault; 6] =
+        [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State, Fault::Died, Fault::Mps];
 
     pub(crate) fn word(self, rank: usize) -> u64 {
         (rank as u64) << 8 | (self as u64 + 1)
@@ -437,8 +440,13 @@ impl Fault {
             SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
             SharedGpuError::PeerLost { rank } => Fault::Died.word(*rank as usize),
             SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return None,
-            _ => Fault::Failed.word(own),
+            error => Fault::passed_on(error).word(own),
         })
+    }
+
+    /// What those are told who are no ranks of the call that failed, and do not know its numbers.
+    pub(crate) fn passed_on(error: &SharedGpuError) -> Fault {
+        if matches!(error, SharedGpuError::MpsEnded { .. }) { Fault::Mps } else { Fault::Failed }
     }
 
     /// Fails where such a word says so.
@@ -451,6 +459,10 @@ impl Fault {
             Some((Fault::Failed, rank)) => elsewhere(rank, "failed"),
             Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
             Some((Fault::State, rank)) => elsewhere(rank, "went to a state that does not follow"),
+            Some((Fault::Mps, _)) => Err(SharedGpuError::MpsEnded {
+                folder: Mps::find().folder().into(),
+                what: "as another rank found".to_owned(),
+            }),
         }
     }
 

@@ -15,6 +15,7 @@ use ggas_kernels::{KernelMem, Launch, Processor, start};
 use crate::kernel::{self, REDUCE, Reduce, WORDS, Words};
 use crate::lanes::Lanes;
 use crate::memory::Shared;
+use crate::mps::Before;
 use crate::peers::{self, Name, Peers};
 use crate::plan::Fault;
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
@@ -63,6 +64,8 @@ pub(crate) struct Process {
     pub(crate) timeout: Duration,
     /// How this rank waits.
     pub(crate) ladder: Ladder,
+    /// As it was at the set-up; `None` on the executor.
+    pub(crate) mps: Option<Before>,
     /// The first rank that died.
     pub(crate) dead: Arc<AtomicU32>,
     /// Calls so far, the same as of all ranks that have come as far.
@@ -112,18 +115,24 @@ impl<'a> Call<'a> {
 
     /// Runs a protocol to its end, or until something failed. Each of its waits is bounded by the time-out.
     pub(crate) fn block_on(&self, protocol: impl Future<Output = ()>) -> Result<(), SharedGpuError> {
-        let ended = self.poll(pin!(protocol));
+        let ended = self.poll(pin!(protocol)).map_err(|error| self.process.explain(error));
         if let Err(error) = &ended {
             self.tell(error);
         }
         self.says_that_it_waits(None);
+        // What MPS ran has ended with it.
+        let bound = match &ended {
+            Err(SharedGpuError::MpsEnded { .. }) => WORK.min(self.process.timeout),
+            _ => WORK,
+        };
         // Nothing of ours may touch the vectors once they are the caller's again.
         if let Engine::Gpu { work, staged, .. } = &self.process.engine {
             let quiet = [(Lane::Direct, work), (Lane::Staged, staged)].map(|(lane, stream)| {
-                let wait = || stream.wait("copies of a collective", WORK).map(|()| true);
+                let wait = || stream.wait("copies of a collective", bound).map(|()| true);
                 self.lanes.is_idle(lane, wait).map(drop)
             });
-            return ended.and(quiet.into_iter().collect::<Result<(), _>>().map_err(SharedGpuError::from));
+            let quiet = quiet.into_iter().collect::<Result<(), _>>();
+            return ended.and(quiet.map_err(|error| self.process.explain(error.into())));
         }
         ended
     }
@@ -240,9 +249,17 @@ impl<'a> Call<'a> {
 }
 
 impl Process {
-    /// Tells all that this rank failed, and will not make the next call.
-    pub(crate) fn fail(&self) {
-        self.tell(self.calls.load(Ordering::Relaxed).wrapping_add(1), Fault::Failed.word(self.rank));
+    /// Where MPS has ended, that is why.
+    fn explain(&self, error: SharedGpuError) -> SharedGpuError {
+        match &self.mps {
+            Some(mps) => mps.explain(error),
+            None => error,
+        }
+    }
+
+    /// Tells all that this rank will not make the next call.
+    pub(crate) fn fail(&self, fault: Fault) {
+        self.tell(self.calls.load(Ordering::Relaxed).wrapping_add(1), fault.word(self.rank));
     }
 
     /// Tells all of a fault, unless they know of one in this call or before it.

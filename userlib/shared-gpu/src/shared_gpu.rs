@@ -13,13 +13,14 @@ use crate::circle::{Circle, World};
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::learning::Learning;
 use crate::memory::Shared;
+use crate::mps::Before;
 use crate::peers::{self, Peers};
-use crate::plan::{Cursor, Plan};
+use crate::plan::{Cursor, Fault, Plan};
 use crate::process::{Call, Engine, HostWords, Process, Seen};
 use crate::rules::{self, Sharing};
 use crate::station::Word;
 use crate::{
-    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Mps, Op, SharedGpuError, kernel,
+    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Op, SharedGpuError, kernel,
 };
 
 /// A vector: where it lies in memory of the rank's processor. It begins at a multiple of its elements' size.
@@ -69,8 +70,6 @@ pub struct SharedGpu {
     /// Of the table, those for these ranks.
     choices: Vec<Choices>,
     sharing: Sharing,
-    /// As it was at the set-up; `None` on the executor.
-    mps: Option<Mps>,
     /// Ranks share cores.
     is_crowded: bool,
     cursor: Cursor,
@@ -107,6 +106,8 @@ impl SharedGpu {
         let shared = Shared::new(circle, processor, config, is_one_gpu)?;
         let is_crowded = share_cores(circle)?;
         let made = shared.zip(circle.rank()).map(|((shared, layout), rank)| {
+            let mps = matches!(processor, Processor::Gpu(_)).then(Before::find);
+            let with_mps = mps.as_ref().is_some_and(Before::is_on);
             let process = Process {
                 rank,
                 ranks: circle.ranks(),
@@ -121,11 +122,10 @@ impl SharedGpu {
                 directory: config.directory,
                 timeout: config.timeout,
                 ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
+                mps,
                 dead,
                 calls: AtomicU32::new(0),
             };
-            let mps = matches!(processor, Processor::Gpu(_)).then(Mps::find);
-            let with_mps = mps.as_ref().is_some_and(Mps::is_on);
             let sharing = match processor {
                 Processor::Gpu(_) if is_one_gpu && !with_mps => Sharing::Turns,
                 Processor::Gpu(_) => Sharing::AtOnce,
@@ -137,7 +137,6 @@ impl SharedGpu {
                 layout,
                 algorithm: config.algorithm,
                 sharing,
-                mps,
                 is_crowded,
                 cursor: Cursor::default(),
                 learning: Learning::default(),
@@ -328,9 +327,9 @@ impl SharedGpu {
         self.cursor.mix
     }
 
-    /// Ends the use of this and of all other ranks': what they do together failed elsewhere.
-    pub(crate) fn fail(&mut self) {
-        self.process.fail();
+    /// Ends the use of this and of all other ranks': what they do together failed elsewhere, by this.
+    pub(crate) fn fail(&mut self, fault: Fault) {
+        self.process.fail(fault);
         self.broken = true;
     }
 
@@ -377,10 +376,7 @@ impl SharedGpu {
         if learns {
             self.learning.took(kind, bytes, Clock::REAL.now().saturating_duration_since(began));
         }
-        done.map_err(|error| match &self.mps {
-            Some(mps) => mps.explain(error),
-            None => error,
-        })
+        done
     }
 }
 

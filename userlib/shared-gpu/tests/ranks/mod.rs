@@ -58,7 +58,10 @@ pub struct Rank {
 
 impl Rank {
     pub fn new(job: &Job, config: &Config, count: usize) -> Rank {
-        let processor = processor();
+        Rank::on(job, processor(), config, count)
+    }
+
+    pub fn on(job: &Job, processor: Processor, config: &Config, count: usize) -> Rank {
         let shared = SharedGpu::new(job, &processor, config).expect("set up");
         let (input, output) =
             (processor.alloc(4 * count).expect("memory"), processor.alloc(4 * count).expect("memory"));
