@@ -1,4 +1,4 @@
-//! MPS that ends in the middle of a run. On a libcuda whose GPUs are host memory (`fake_libcuda.c`), and, as these end the MPS of this
+//! MPS that ends in the middle of a run, and a GPU whose memory cannot be passed on. On a libcuda whose GPUs are host memory (`fake_libcuda.c`), and, as these end the MPS of this
 //! machine, on the first GPU with `GGAS_TEST_GPUS=1` and `GGAS_TEST_MPS_STOP=server` or `quit` only.
 
 #[path = "../../window/tests/common/mod.rs"]
@@ -14,14 +14,14 @@ use common::{in_job, signal};
 use ggas_gpu::GpuError;
 use ggas_kernels::Processor;
 use ggas_members::Job;
-use ggas_shared_gpu::{Algorithm, Config, Mps, SharedGpuError};
+use ggas_shared_gpu::{Algorithm, Config, Mps, SharedGpu, SharedGpuError};
 use ranks::{Rank, SOON, config, floats, number, short, sum};
 
 const RANKS: usize = 3;
 const COUNT: usize = 1000;
 
 /// Runs `member` as the ranks of a job, on GPUs that are host memory, with a daemon of MPS that is the process of this test.
-fn on_a_fake_gpu(test: &str, member: fn(&Job)) {
+fn on_a_fake_gpu(test: &str, variable: Option<&str>, member: fn(&Job)) {
     if std::env::var_os("GGAS_TEST_FAKE").is_some() {
         return in_job(test, (RANKS as u32, 1), member);
     }
@@ -39,6 +39,7 @@ fn on_a_fake_gpu(test: &str, member: fn(&Job)) {
         .env("GGAS_TEST_FAKE", "1")
         .env("LD_LIBRARY_PATH", &folder)
         .env("CUDA_MPS_PIPE_DIRECTORY", &folder)
+        .envs(variable.map(|name| (name, "1")))
         .output()
         .expect("a process");
     let _ = fs::remove_dir_all(&folder);
@@ -131,7 +132,7 @@ fn one_rank_is_refused(job: &Job) {
 
 #[test]
 fn a_rank_that_mps_refuses_ends_the_call_of_all_and_all_name_mps() {
-    on_a_fake_gpu("a_rank_that_mps_refuses_ends_the_call_of_all_and_all_name_mps", one_rank_is_refused);
+    on_a_fake_gpu("a_rank_that_mps_refuses_ends_the_call_of_all_and_all_name_mps", None, one_rank_is_refused);
 }
 
 fn work_does_not_end(job: &Job) {
@@ -156,7 +157,33 @@ fn work_does_not_end(job: &Job) {
 
 #[test]
 fn work_that_does_not_end_as_the_daemon_of_mps_has_is_told_to_all() {
-    on_a_fake_gpu("work_that_does_not_end_as_the_daemon_of_mps_has_is_told_to_all", work_does_not_end);
+    on_a_fake_gpu("work_that_does_not_end_as_the_daemon_of_mps_has_is_told_to_all", None, work_does_not_end);
+}
+
+/// All are told at the set-up, and go on.
+fn memory_cannot_be_passed_on(job: &Job) {
+    let processor = match Processor::gpu(0) {
+        Err(GpuError::NoImage) => return eprintln!("skipped: this build has no code for GPUs"),
+        other => other.expect("a GPU"),
+    };
+    for algorithm in [Algorithm::Gsb, Algorithm::Host] {
+        let error = SharedGpu::new(job, &processor, &config(algorithm)).expect_err("nothing can be shared");
+        match &error {
+            SharedGpuError::Gpu(GpuError::Unsupported { gpu: 0, .. }) if job.rank() == 0 => {}
+            SharedGpuError::Peer { rank: 0, .. } if job.rank() != 0 => {}
+            _ => panic!("{error}"),
+        }
+        assert!(error.to_string().contains("memory that other processes map"), "{error}");
+    }
+    let memory = processor.alloc(64).expect("its own memory");
+    memory.write(0, &[7; 64]).expect("in range");
+    job.barrier(SOON).expect("all have seen it");
+}
+
+#[test]
+fn a_gpu_whose_memory_cannot_be_passed_on_is_named_by_all() {
+    let name = "a_gpu_whose_memory_cannot_be_passed_on_is_named_by_all";
+    on_a_fake_gpu(name, Some("FAKE_NO_HANDLES"), memory_cannot_be_passed_on);
 }
 
 /// Ranks of the first GPU add vectors of many chunks for ever; one of them ends MPS.
