@@ -439,6 +439,15 @@ impl Carrier for Own {
                     self.net.received(message.envelope.source as usize);
                 }
             }
+            // Nothing that comes is for them, and nobody could say from whom it is.
+            let waits =
+                |pending: &Pending| matches!(pending, Pending::Receive { comm: of, .. } if *of == comm);
+            let tokens = self.pending.iter().filter(|(_, pending)| waits(pending)).map(|(token, _)| *token);
+            for token in tokens.collect::<Vec<_>>() {
+                self.matching.cancel(token);
+                self.pending.remove(&token);
+                self.end(token, Err(Class::COMM));
+            }
         }
     }
 

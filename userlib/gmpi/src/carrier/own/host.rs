@@ -117,27 +117,29 @@ impl Own {
         Ok(number)
     }
 
-    /// All meet, and what is under way leaves: behind that nobody writes to anybody.
+    /// All meet, and what is under way leaves: behind that nobody writes to anybody. Where members are dead there is no meeting, but what
+    /// the others are owed leaves all the same.
     pub(super) fn leave(&mut self) -> Result<(), GmpiError> {
         let what = "the end of GMPI";
-        if self.known.contains(&true) {
-            return Ok(());
+        if !self.known.contains(&true) || self.closing.is_some() {
+            let token = self.begin_closing().map_err(|class| GmpiError::Failed { what, class })?;
+            self.wait(what, token)?;
         }
-        let token = self.collective(
-            0,
-            Begin {
-                rounds: schedule::barrier(self.rank, self.known.len() as u32),
-                data: Vec::new(),
-                combine: None,
-                result: None,
-                keeps: false,
-            },
-        );
-        let token = token.map_err(|class| GmpiError::Failed { what, class })?;
-        self.wait(what, token)?;
         self.until(what, |own| own.is_quiet().then_some(()))?;
         self.watch = None;
         Ok(())
+    }
+
+    /// The barrier behind which processes leave, one after the other: who still is in it may find others gone.
+    pub(super) fn begin_closing(&mut self) -> Result<Token, Class> {
+        if let Some(token) = self.closing {
+            return Ok(token);
+        }
+        let rounds = schedule::barrier(self.rank, self.known.len() as u32);
+        let begin = Begin { rounds, data: Vec::new(), combine: None, result: None, keeps: false };
+        let token = self.collective(0, begin)?;
+        self.closing = Some(token);
+        Ok(token)
     }
 
     /// Whether all that was to be sent has left this process, and its card: a frame may still wait there for a process that

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::group::Group;
+use super::super::Token;
+use super::group::{Group, Running};
 use super::matching::Wanted;
+use super::schedule::Round;
 use super::{Body, Own, Pending};
 use crate::{Class, GmpiError};
 
@@ -19,6 +21,20 @@ impl Own {
     fn is_left(&self, of: &Group) -> bool {
         let is_gone = |member: &u32| *member == self.rank || self.known[*member as usize];
         of.members.len() > 1 && of.members.iter().all(is_gone)
+    }
+
+    /// Whether the barrier at the end still waits for a process; `ended`: receives that only that one could serve. Who has been through it
+    /// leaves, and has told all that others need for it.
+    fn needs(&self, closing: Token, rank: usize, ended: &[Token]) -> bool {
+        let is_part =
+            |token: &Token| matches!(self.pending.get(token), Some(Pending::Part { of }) if *of == closing);
+        let names = |round: &Round| {
+            let to = round.sends.iter().any(|(to, _)| *to as usize == rank);
+            to || round.receives.iter().any(|(from, ..)| *from as usize == rank)
+        };
+        let later = |running: &Running| running.rounds.iter().skip(1).any(names);
+        ended.iter().any(is_part)
+            || matches!(self.pending.get(&closing), Some(Pending::Collective(running)) if later(running))
     }
 
     /// Takes in who died since.
@@ -43,6 +59,7 @@ impl Own {
             let left = self.groups.iter().flatten().filter(|of| self.is_left(of));
             let left: Vec<u64> = left.map(|of| of.context).collect();
             ended.extend(self.matching.lose(rank as u32, &left));
+            let closes = self.closing.filter(|of| self.net.has_left(rank) && !self.needs(*of, rank, &ended));
             let hopeless = |pending: &Pending| match pending {
                 Pending::Collective(running) => {
                     self.group(running.comm).is_ok_and(|group| group.rank_of(rank as u32).is_some())
@@ -54,7 +71,10 @@ impl Own {
                 _ => false,
             };
             ended.extend(
-                self.pending.iter().filter(|(_, pending)| hopeless(pending)).map(|(token, _)| *token),
+                self.pending
+                    .iter()
+                    .filter(|(token, pending)| closes != Some(**token) && hopeless(pending))
+                    .map(|(token, _)| *token),
             );
             for token in ended {
                 if self.pending.remove(&token).is_some() {

@@ -169,6 +169,8 @@ pub struct Own {
     watch: Option<ggas::members::LossGuard>,
     /// What the last collective of the host has gathered.
     gathered: Option<(Token, Vec<u8>)>,
+    /// The barrier at the end.
+    closing: Option<Token>,
     timeout: Duration,
     clock: Clock,
     failed: bool,
@@ -228,6 +230,7 @@ impl Own {
             losses: 0,
             watch: None,
             gathered: None,
+            closing: None,
             timeout: Duration::from_secs(30),
             clock: Clock::real(),
             failed: false,

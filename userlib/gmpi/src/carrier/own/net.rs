@@ -4,6 +4,7 @@
 //! and how many messages that came in frames it has received: as many of them wait there at most as this side has credits for. A frame is one put, which ends at the end of its slot: a put's last bytes become visible last (spec 2.3), so the number
 //! in the last word says that all is there. Nothing of a notification queue is used, so engines carry it as the model does.
 
+use ggas::device::PeerEnd;
 use ggas::{Address, Connection, HostBuffer, Node, Port, PortConfig, PostError, Region, Spec};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,8 @@ struct Peer {
     /// It waits to be told.
     urgent: bool,
     lost: bool,
+    /// It left in order: all that it had to say is here.
+    left: bool,
 }
 
 /// The frames of one process.
@@ -97,6 +100,7 @@ impl Net {
             received_told: 0,
             urgent: false,
             lost: false,
+            left: false,
         };
         self.peers = inboxes.iter().map(peer).collect();
     }
@@ -151,6 +155,17 @@ impl Net {
         self.peers[rank].lost = true;
     }
 
+    /// Whether it ended in order.
+    pub fn has_left(&self, rank: usize) -> bool {
+        self.peers[rank].left
+    }
+
+    /// Nothing can be written to the process any more.
+    pub fn ended(&mut self, rank: usize, end: PeerEnd) {
+        self.peers[rank].left = end == PeerEnd::Left;
+        self.lose(rank);
+    }
+
     /// Sends a frame; false: no room now, or the process is gone ([`is_lost`](Self::is_lost)).
     pub fn send(&mut self, to: usize, header: Header, payload: &[u8]) -> Result<bool, GmpiError> {
         let number = self.peers[to].sent;
@@ -191,8 +206,8 @@ impl Net {
         match posted {
             Ok(()) => Ok(true),
             Err(PostError::WouldBlock) => Ok(false),
-            Err(PostError::PeerLost { .. }) => {
-                self.lose(to);
+            Err(PostError::PeerLost(peer)) => {
+                self.ended(to, peer.end);
                 Ok(false)
             }
             Err(error) => Err(error.into()),
