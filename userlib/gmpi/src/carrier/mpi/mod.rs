@@ -75,6 +75,11 @@ pub struct Mpi {
 /// Most requests of the library.
 const MOST: usize = 16_384;
 
+/// What is said of `MPI_ERR_WIN` where a window is made.
+const NO_WINDOW: &str = "the MPI library has no way to make a window between these processes (MPI_ERR_WIN, class 45): Open MPI 4.1 has none \
+     between processes of a host with OMPI_MCA_btl_vader_single_copy_mechanism=none; set OMPI_MCA_osc=pt2pt, too, or do not set that \
+     variable, or use our own messages (GGAS_GMPI=own, started by ggas run)";
+
 /// Flushes are no requests of the library.
 const FLUSH: Token = 1 << 63;
 
@@ -335,7 +340,10 @@ impl Carrier for Mpi {
                 class((self.shim.window)(comm as i32, span.address() as *mut _, span.len as u64, &mut win))
             })
         };
-        ended.map_err(|class| self.failed(what, class))?;
+        ended.map_err(|class| match class {
+            Class::WIN => GmpiError::Mpi(NO_WINDOW.to_owned()),
+            class => self.failed(what, class),
+        })?;
         let win = win as usize;
         self.windows.resize_with(self.windows.len().max(win + 1), || None);
         self.windows[win] = Some(Window { comm, parts });
