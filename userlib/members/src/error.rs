@@ -82,8 +82,9 @@ pub enum JobError {
     },
     /// Another version of the library made the network.
     #[error(
-        "network {name} was made by another version of ggas (version {theirs} of its members, {ours} here), or is \
-         damaged: end its programs, or remove {}, or choose another GGAS_NETWORK", path.display(), ours = crate::table::VERSION
+        "network {name} was made by another version of ggas ({}, {} here), or is damaged. Programs of one network need the same: build ggas and \
+         the programs from the same version; or end the programs that made it (remove {} if it stays); or name a network of its own \
+         for this version with GGAS_NETWORK", of_version(*theirs), of_version(crate::table::VERSION), path.display()
     )]
     Version {
         /// The network.
@@ -351,6 +352,11 @@ impl JobError {
     pub(crate) fn no_files() -> JobError {
         JobError::Files { limit: getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft) }
     }
+}
+
+/// A version of networks, for people.
+fn of_version(version: u32) -> String {
+    if version == 0 { "one that cannot be told".to_owned() } else { format!("networks of version {version}") }
 }
 
 #[cfg(test)]

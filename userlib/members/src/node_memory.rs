@@ -56,7 +56,9 @@ pub(crate) fn io_error(error: FileError) -> std::io::Error {
         }
         FileError::Size => Error::new(
             ErrorKind::InvalidData,
-            "another version of ggas made a file of the network, or it is damaged: end the network's programs, or choose another GGAS_NETWORK",
+            "another version of ggas made this file of the network, and programs of one network need the same: build ggas and the \
+             programs from the same version; or end the programs that made the network; or name a network of its own for this \
+             version with GGAS_NETWORK",
         ),
         FileError::Limit(error) => error,
         FileError::System(errno) => errno.into(),

@@ -308,7 +308,10 @@ fn read_header(map: &Mapping) -> Result<NetworkShape, TableError> {
     let header: &Header = unsafe { map.at(0) };
     let version = header.version.load(Ordering::Relaxed);
     let mismatch = |theirs| TableError::Version { theirs };
-    if header.magic.load(Ordering::Acquire) != MAGIC || version != VERSION {
+    if header.magic.load(Ordering::Acquire) != MAGIC {
+        return Err(mismatch(0));
+    }
+    if version != VERSION {
         return Err(mismatch(version));
     }
     let load = |word: &AtomicU32| word.load(Ordering::Relaxed);

@@ -147,9 +147,10 @@ fn tables_of_another_version() {
             "network lab was made by another version of ggas",
             said,
             "or is damaged",
+            "build ggas and the programs from the same version",
             "remove",
             &path,
-            "another GGAS_NETWORK",
+            "for this version with GGAS_NETWORK",
         ];
         one.is_refused("enter-as=lab,2x2x2,0", &words);
         one.is_refused("up=lab", &words);
@@ -160,7 +161,7 @@ fn tables_of_another_version() {
     let mut other = good.clone();
     other[8..12].copy_from_slice(&4u32.to_le_bytes());
     write(&members, &other).expect("a table");
-    refused(&mut one, "version 4 of its members");
+    refused(&mut one, "networks of version 4, networks of version 8 here");
     for len in [0, 1, 100, 4096, good.len() - 1, good.len() + 1, good.len() + 4096, 1 << 20] {
         write(&members, &good).expect("a table");
         OpenOptions::new()
@@ -175,7 +176,7 @@ fn tables_of_another_version() {
         let mut other = good.clone();
         other[at..at + 4].copy_from_slice(&value.to_le_bytes());
         write(&members, &other).expect("a table");
-        refused(&mut one, "version 8 of its members");
+        refused(&mut one, "networks of version 8, networks of version 8 here");
     }
     write(&members, &good).expect("a table");
     one.does("enter-as=lab,2x2x2,0");
@@ -193,7 +194,7 @@ fn tables_of_another_version() {
             }
         }
         let command = format!("enter-as={name},2x2x2,0");
-        one.is_refused(&command, &[&name, "another GGAS_NETWORK"]);
+        one.is_refused(&command, &[&name, "GGAS_NETWORK"]);
         assert!(network.join("members").symlink_metadata().is_ok(), "{kind} is gone");
     }
 }
