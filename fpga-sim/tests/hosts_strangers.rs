@@ -78,6 +78,49 @@ fn what_was_recorded_harms_nobody() {
     }
 }
 
+/// A caller whose meeting takes its time keeps its place, however many strangers of its own host come meanwhile.
+#[test]
+fn strangers_of_its_own_host_push_no_caller_out() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let (_near, first) = join(&hosts, 0);
+    // The one connection that its relay takes; what node 0 says on it waits for the strangers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let relay = listener.local_addr().unwrap().to_string();
+    let by_relay = Hosts::of(&format!("{relay}\n{}\n", hosts.place(1)), SECRET);
+    let place = hosts.place(0);
+    let passes = thread::spawn(move || {
+        let mut caller = listener.accept().unwrap().0;
+        drop(listener);
+        let mut called = TcpStream::connect(&place).unwrap();
+        // What the caller says unasked.
+        caller.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut unasked = [0; 1024];
+        let len = caller.read(&mut unasked).unwrap();
+        called.write_all(&unasked[..len]).unwrap();
+        caller.set_read_timeout(None).unwrap();
+        let pass = |from: &TcpStream, to: &TcpStream| {
+            let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from, &mut to))
+        };
+        called.peek(&mut [0]).unwrap(); // it is taken
+        pass(&caller, &called);
+        let strangers: Vec<TcpStream> = (0..600).map(|_| stranger(&place)).collect();
+        pass(&called, &caller);
+        strangers
+    });
+    let (_far, second) = join(&by_relay, 1);
+    let (mut here, there) = (first.open(0, 1), second.open(0, 1));
+    reaches([&first, &second], &there, &mut here, 7);
+    drop(passes.join().unwrap());
+}
+
+/// A connection that was taken, and says nothing.
+fn stranger(place: &str) -> TcpStream {
+    let stranger = TcpStream::connect(place).unwrap();
+    let _ = stranger.peek(&mut [0]);
+    stranger
+}
+
 /// Who holds connections without a word, or says something very slowly, keeps nobody out.
 #[test]
 fn silence_keeps_nobody_out() {

@@ -208,10 +208,11 @@ impl Shared {
     }
 }
 
-/// Strangers that may keep a connection while they say nothing: they leave most descriptors to others.
+/// Strangers that may keep a connection while they say nothing, and callers with a pass that have not said who they are: they
+/// leave most descriptors to others.
 fn unknown_max() -> usize {
     let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(most, _)| most);
-    usize::try_from(most / 4).unwrap_or(UNKNOWN_MAX).clamp(1, UNKNOWN_MAX)
+    usize::try_from(most / 8).unwrap_or(UNKNOWN_MAX).clamp(1, UNKNOWN_MAX)
 }
 
 /// A process's end of a network of hosts: its one node.

@@ -355,17 +355,28 @@ mod tests {
     /// However many call, and however often, from another host.
     #[test]
     fn strangers_cut_nobody_off_who_comes_from_a_host_with_fewer() {
+        let stranger = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 9));
+        strangers_cut_nobody_off(stranger, false);
+    }
+
+    /// Not even where they come from its own host: it has shown its pass.
+    #[test]
+    fn strangers_cut_nobody_off_who_has_a_pass() {
+        strangers_cut_nobody_off(HOST, true);
+    }
+
+    fn strangers_cut_nobody_off(from: IpAddr, passes: bool) {
         let begin = Instant::now();
         let mut meetings = meetings(true, begin);
         meetings.unknown_max = 8;
         let on = meetings.accepted(HOST, begin);
-        let stranger = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 9));
-        let strangers: Vec<Connection> = (0..1000).map(|_| meetings.accepted(stranger, begin)).collect();
-        assert_eq!(meetings.unknown.len(), 8);
-        let closed = |out| if let Out::Close(on) = out { Some(on) } else { None };
-        let closed: Vec<Connection> =
-            std::mem::take(&mut meetings.out).into_iter().filter_map(closed).collect();
-        assert_eq!(closed, strangers[..993]);
+        if passes {
+            meetings.passed(on);
+        }
+        let strangers: Vec<Connection> = (0..1000).map(|_| meetings.accepted(from, begin)).collect();
+        let stay = 8 - usize::from(!passes);
+        assert_eq!(meetings.unknown.len(), stay + 1);
+        assert_eq!(closed(&mut meetings), strangers[..1000 - stay]);
         // It says who it is in its time, and is heard.
         let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
         meetings.heard(on, &hello.bytes(1), begin + 4 * SECOND).unwrap();
@@ -373,5 +384,31 @@ mod tests {
         // Others have that time as well, and no more.
         meetings.look(begin + 5 * SECOND, |_| Ways::default());
         assert!(meetings.unknown.is_empty());
+    }
+
+    /// Passes may be shown again by who recorded them: there is an end to their places, too, and to their time.
+    #[test]
+    fn few_callers_with_passes_are_kept() {
+        let begin = Instant::now();
+        let mut meetings = meetings(true, begin);
+        meetings.unknown_max = 8;
+        let stranger = meetings.accepted(HOST, begin);
+        let callers: Vec<Connection> = (0..100)
+            .map(|_| {
+                let on = meetings.accepted(HOST, begin);
+                meetings.passed(on);
+                on
+            })
+            .collect();
+        assert_eq!(closed(&mut meetings), callers[..92]);
+        assert!(meetings.unknown.iter().any(|unknown| unknown.on == stranger));
+        meetings.look(begin + 5 * SECOND, |_| Ways::default());
+        assert!(meetings.unknown.is_empty());
+    }
+
+    /// Connections that were ended since the last look.
+    fn closed(meetings: &mut Meetings) -> Vec<Connection> {
+        let closed = |out| if let Out::Close(on) = out { Some(on) } else { None };
+        std::mem::take(&mut meetings.out).into_iter().filter_map(closed).collect()
     }
 }

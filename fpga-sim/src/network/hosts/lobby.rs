@@ -13,7 +13,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::events::{Connection, Out};
 use super::fabric::Shared;
-use super::proof::{Challenge, Side, Talk};
+use super::proof::{Challenge, Side, Talk, pass, take_pass};
 use ggas_members::meeting::{connect, is_full, random};
 
 /// Bytes that are read at once.
@@ -56,6 +56,8 @@ impl Lobby {
 struct Stream {
     socket: TcpStream,
     talk: Talk,
+    /// The caller has shown its pass.
+    passed: bool,
     /// Who is called has said its challenge.
     begun: bool,
     came: Vec<u8>,
@@ -72,10 +74,10 @@ impl Stream {
         socket.set_nonblocking(true)?;
         let (talk, came, goes) = (Talk::new(secret, side), Vec::new(), Vec::new());
         let watched = EpollFlags::empty();
-        let mut stream = Stream { socket, talk, begun: false, came, goes, closing: false, watched };
+        let passed = side == Side::Caller;
+        let mut stream = Stream { socket, talk, passed, begun: !passed, came, goes, closing: false, watched };
         if side == Side::Called {
             stream.say(&Challenge::bytes(random()?))?;
-            stream.begun = true;
         }
         Ok(stream)
     }
@@ -271,6 +273,7 @@ impl Streams<'_> {
             Ok((stream, from)) => {
                 let on = self.shared.with_core_in_lobby(|core| core.accepted(from));
                 self.keep(on, stream);
+                self.serve(on); // its pass is there most often, so that it makes room for no stranger
             }
             Err(error) => {
                 tracing::debug!("a call was not taken: {error}");
@@ -302,6 +305,15 @@ impl Streams<'_> {
         let end = stream.read().err();
         loop {
             let Some(stream) = self.open.get_mut(&on).filter(|stream| !stream.closing) else { return };
+            if !stream.passed {
+                match take_pass(self.shared.secret, &mut stream.came) {
+                    Ok(true) => stream.passed = true,
+                    Ok(false) => break,
+                    Err(error) => return self.broke(on, &error),
+                }
+                self.shared.with_core_in_lobby(|core| core.passed(on));
+                continue;
+            }
             match stream.talk.hear(&mut stream.came) {
                 Ok(Some(body)) if stream.begun => self.hear(on, &body),
                 Ok(Some(body)) => match stream.begin(&body) {
@@ -357,7 +369,12 @@ fn call(shared: &Arc<Shared>, node: u16, on: Connection) {
     let own = shared.clone();
     let spawned = quiet::spawn("ggas-call", move || {
         let place = &own.places[usize::from(node)];
-        let socket = connect(place, own.bounds.meeting).inspect_err(|error| own.unmet(node, error));
+        let socket = connect(place, own.bounds.meeting).and_then(|mut socket| {
+            // Here, since the lobby may have other things to do. It fits what a new connection takes.
+            socket.write_all(&pass(own.secret)?)?;
+            Ok(socket)
+        });
+        let socket = socket.inspect_err(|error| own.unmet(node, error));
         own.lobby.connected().push((on, socket));
         own.lobby.tell();
     });

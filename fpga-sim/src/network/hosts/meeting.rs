@@ -71,7 +71,8 @@ pub(super) struct Node {
     pub never: bool,
 }
 
-/// Connections whose other side has not said who it is, at most; a process that may have few files open has fewer.
+/// Connections whose other side has not said who it is, at most, with a pass and without; a process that may have few files open has
+/// fewer.
 pub(super) const UNKNOWN_MAX: usize = 256;
 
 /// A connection whose other side has not said who it is, for so long at most.
@@ -79,6 +80,8 @@ pub(super) struct Unknown {
     pub on: Connection,
     pub from: IpAddr,
     pub until: Instant,
+    /// It has shown that it has the secret: no stranger takes its place.
+    pub passed: bool,
 }
 
 /// Where random numbers come from.
@@ -181,16 +184,31 @@ impl Meetings {
         Ok(ticket)
     }
 
-    /// Somebody called: the connection's name. Of too many that have not said who they are one makes room.
+    /// Somebody called: the connection's name. Of too many that have not shown a pass one makes room.
     pub fn accepted(&mut self, from: IpAddr, now: Instant) -> Connection {
-        if self.unknown.len() >= self.unknown_max
-            && let Some(at) = makes_room(self.unknown.iter().map(|unknown| unknown.from))
+        self.make_room(false);
+        self.last += 1;
+        let until = now + self.bounds.meeting;
+        self.unknown.push(Unknown { on: self.last, from, until, passed: false });
+        self.last
+    }
+
+    /// A caller has shown its pass: from now on only others that have one may take its place.
+    pub fn passed(&mut self, on: Connection) {
+        let Some(at) = self.unknown.iter().position(|unknown| unknown.on == on) else { return };
+        let caller = self.unknown.remove(at);
+        self.make_room(true);
+        self.unknown.push(Unknown { passed: true, ..caller });
+    }
+
+    fn make_room(&mut self, passed: bool) {
+        let alike = self.unknown.iter().enumerate().filter(|(_, unknown)| unknown.passed == passed);
+        if alike.clone().count() >= self.unknown_max
+            && let Some(nth) = makes_room(alike.clone().map(|(_, unknown)| unknown.from))
+            && let Some(at) = alike.map(|(at, _)| at).nth(nth)
         {
             self.out.push(Out::Close(self.unknown.remove(at).on));
         }
-        self.last += 1;
-        self.unknown.push(Unknown { on: self.last, from, until: now + self.bounds.meeting });
-        self.last
     }
 
     /// A call of ours is through.

@@ -7,17 +7,20 @@
 //! call says has an effect. The two speak in turn until five frames are said. Then both speak as they like, and a code has
 //! the number of the frame among those of its side in place of what was said since. What is said is not hidden from who
 //! listens.
+//!
+//! Before all that a caller shows a [pass], behind its connection at once, so that it keeps its place among callers
+//! however many strangers come.
 
 use std::io;
 
-use ggas_members::meeting::{CODE, bad, code, is_code};
+use ggas_members::meeting::{CODE, bad, code, is_code, random};
 
 /// Longest body: papers with the longest address of a wire, of 4 KiB. UCX's have some 100 bytes for each network device.
 const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// In the order of this host's bytes.
 const ORDER: u16 = 0x0102;
 /// Frames that the two say in turn.
@@ -99,6 +102,25 @@ impl Talk {
     fn code(&self, side: Side, body: &[u8]) -> [u8; CODE] {
         code(&self.secret, side as u8, &self.said, &[&self.after[side as usize].to_le_bytes(), body])
     }
+}
+
+/// What a caller says before it has heard anything: that it has the secret. No frame of a conversation fits in its place, since what
+/// a caller says there is behind a challenge. Who recorded one can show it again: it gets a caller's place by that, and
+/// nothing else.
+///
+/// # Errors
+/// There are no random numbers.
+pub(super) fn pass(secret: [u8; 16]) -> io::Result<Vec<u8>> {
+    Talk::new(secret, Side::Caller).say(&Challenge::bytes(random()?))
+}
+
+/// Takes a caller's [`pass`] out of what came; false: it is not whole yet.
+///
+/// # Errors
+/// It is none, or one of another version.
+pub(super) fn take_pass(secret: [u8; 16], came: &mut Vec<u8>) -> io::Result<bool> {
+    let body = Talk::new(secret, Side::Called).hear(came)?;
+    body.map(|body| Challenge::check(&body)).transpose().map(|checked| checked.is_some())
 }
 
 /// What first frames begin with: what they are of, the version, and how numbers lie in memory here. The first two lie so in all versions.
@@ -277,130 +299,4 @@ impl<'a> Rest<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ggas_members::meeting::random;
-
-    const SECRET: [u8; 16] = [7; 16];
-
-    fn pair() -> (Talk, Talk) {
-        (Talk::new(SECRET, Side::Caller), Talk::new(SECRET, Side::Called))
-    }
-
-    fn heard(talk: &mut Talk, frame: &[u8]) -> Option<Vec<u8>> {
-        talk.hear(&mut frame.to_vec()).ok().flatten()
-    }
-
-    #[test]
-    fn both_hear_what_was_said() {
-        let (mut caller, mut called) = pair();
-        let hello = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 };
-        let frame = caller.say(&hello.bytes(5)).unwrap();
-        assert_eq!(Hello::of(&heard(&mut called, &frame).unwrap()).unwrap(), hello);
-        let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![7; 4096] };
-        let frame = called.say(&papers.bytes()).unwrap();
-        assert_eq!(Papers::of(&heard(&mut caller, &frame).unwrap()).unwrap(), papers);
-    }
-
-    /// After their meeting both speak at once, and what they say comes in pieces.
-    #[test]
-    fn after_five_frames_nobody_waits_for_his_turn() {
-        let (mut caller, mut called) = pair();
-        let challenge = called.say(&Challenge::bytes(1)).unwrap();
-        assert!(Challenge::check(&heard(&mut caller, &challenge).unwrap()).is_ok());
-        for _ in 0..2 {
-            let frame = caller.say(b"a").unwrap();
-            assert!(heard(&mut called, &frame).is_some());
-            let frame = called.say(b"b").unwrap();
-            assert!(heard(&mut caller, &frame).is_some());
-        }
-        let beats = [false, true].map(|came| Word::Beat { came });
-        let words =
-            [beats[0], Word::Goodbye { sent: [1, u32::MAX], taken: [3, 4] }, beats[1], Word::Farewell];
-        let say = |talk: &mut Talk| words.map(|word| talk.say(&word.bytes()).unwrap()).concat();
-        let crossing = [say(&mut caller), say(&mut called)];
-        for (talk, frames) in [&mut called, &mut caller].into_iter().zip(&crossing) {
-            let (mut came, mut all) = (Vec::new(), Vec::new());
-            for byte in frames {
-                came.push(*byte);
-                all.extend(talk.hear(&mut came).unwrap().map(|body| Word::of(&body).unwrap()));
-            }
-            assert_eq!(all, words);
-        }
-        // Said again, or left out, a frame does not fit.
-        let (one, two) = (caller.say(b"1").unwrap(), caller.say(b"2").unwrap());
-        assert!(heard(&mut called, &two).is_none() && heard(&mut called, &one).is_some());
-        assert!(heard(&mut called, &one).is_none());
-    }
-
-    #[test]
-    fn who_has_another_secret_is_not_heard() {
-        let frame = Talk::new([8; 16], Side::Caller).say(b"hello").unwrap();
-        assert!(pair().1.hear(&mut frame.clone()).is_err());
-    }
-
-    /// Frames of another meeting, or of the other side, or in another order, do not fit.
-    #[test]
-    fn what_was_recorded_is_of_no_use() {
-        let mut caller = pair().0;
-        let (first, second) = (caller.say(b"first").unwrap(), caller.say(b"second").unwrap());
-        assert!(heard(&mut pair().1, &second).is_none(), "out of order");
-        assert!(heard(&mut pair().0, &first).is_none(), "of the own side");
-        let mut called = pair().1;
-        assert!(heard(&mut called, &first).is_some());
-        called.say(&random().unwrap().to_le_bytes()).unwrap();
-        assert!(heard(&mut called, &second).is_none(), "of another meeting");
-    }
-
-    /// Not even what a call said first, as long as no process is called twice with one number.
-    #[test]
-    fn no_call_is_made_twice() {
-        let (mut caller, mut called) = pair();
-        let challenge = called.say(&Challenge::bytes(random().unwrap())).unwrap();
-        assert!(heard(&mut caller, &challenge).is_some());
-        let hello = caller.say(b"hello").unwrap();
-        let mut again = pair().1;
-        again.say(&Challenge::bytes(random().unwrap())).unwrap();
-        assert!(heard(&mut again, &hello).is_none() && heard(&mut called, &hello).is_some());
-    }
-
-    #[test]
-    fn another_version_or_order_of_bytes_is_named() {
-        let right = Hello { from: 1, to: 2, answer: Answer::Come, incarnation: 99 }.bytes(5);
-        let (mut newer, mut turned) = (right.clone(), right.clone());
-        newer[MAGIC.len()] = 77;
-        turned.swap(MAGIC.len() + 4, MAGIC.len() + 5);
-        let parts = [format!("hosts 77, and this one {VERSION})"), "install the same".to_owned()];
-        let order = ["in another order".to_owned(), "have to have the same".to_owned()];
-        for (bytes, parts) in [(newer, parts), (turned, order)] {
-            // Also of who says it under codes of its own.
-            let foreign = [&(bytes.len() as u16).to_le_bytes()[..], &bytes, &[9; CODE]].concat();
-            let said = [
-                Hello::of(&bytes).unwrap_err(),
-                Challenge::check(&bytes).unwrap_err(),
-                pair().1.hear(&mut foreign.clone()).unwrap_err(),
-            ];
-            for said in said {
-                assert_eq!(said.kind(), io::ErrorKind::Unsupported);
-                let said = said.to_string();
-                assert!(parts.iter().all(|part| said.contains(part)), "{said}");
-            }
-        }
-        assert!(Hello::of(&right).is_ok() && Challenge::check(&right).is_ok());
-    }
-
-    #[test]
-    fn garbage_is_refused() {
-        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 100], &[0; 100]] {
-            assert!(pair().1.hear(&mut garbage.to_vec()).is_err());
-        }
-        assert!(Hello::of(b"ggashos").is_err() && Hello::of(b"ggashost\x02\0\0\0").is_err());
-        assert!(Papers::of(&[0; 9]).is_err() && Papers::of(&[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1]).is_err());
-        assert!(
-            Word::of(&[]).is_err()
-                && Word::of(&[0]).is_err()
-                && Word::of(&[1; 16]).is_err()
-                && Word::of(&[3]).is_err()
-        );
-    }
-}
+mod tests;

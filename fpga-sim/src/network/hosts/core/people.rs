@@ -147,6 +147,11 @@ impl<W: Wire> Core<W> {
         self.meetings.accepted(from, self.clock.now())
     }
 
+    /// A caller has shown its pass.
+    pub fn passed(&mut self, on: Connection) {
+        self.meetings.passed(on);
+    }
+
     /// The node that a connection calls, which is not met yet.
     pub fn calls(&mut self, on: Connection) -> Option<u16> {
         self.meetings.calling(on).map(|(node, _)| node)
