@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use common::hosts::Hosts;
+use common::joined::join;
 use common::*;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval};
@@ -102,6 +104,7 @@ impl DeviceCopier for Device {
         notifies.then(|| self.start(Copy::Entry { destination, source, len, entry, word }))
     }
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {
+        assert!((1..=memory::WRITE_MAX).contains(&bytes.len()), "no copier takes {} bytes so", bytes.len());
         self.start(Copy::Bytes { destination, bytes: bytes.to_vec() })
     }
     fn poll(&self, id: u64) -> TicketState {
@@ -187,6 +190,36 @@ fn every_direction_moves_the_bytes() {
 }
 
 const ALL: Spec = Spec::ALL;
+
+/// In one message, in several, by a landing, and by reads: what a packet brings may be more than a copier takes into a buffer of its own.
+#[test]
+fn payloads_of_other_hosts_reach_a_device() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((_near, a), (_far, b)) = (join(&hosts, 0), join(&hosts, 1));
+    let (p, mut q) = (a.open(1, 1), b.open(2, 1));
+    let device = Arc::new(Device::default());
+    let mut target = DevicePages::new(&b.memory, &device, 64);
+    let source = Pages::new(&a.memory, 1 << 18, 4096);
+    source.fill_pattern(1);
+    let (from, to) = (a.register(1, &source, Access::ALL), target.register(&b, 2, FIRST));
+    for size in [8, 4096, 4097, 6_000, 20_000, 40_000, 64 << 10, 200_000] {
+        // Each kind has had its turn once something was sent so before.
+        for round in 0..3 {
+            let at = 100 * round;
+            p.put(q.address(), Spec::COMPLETER, from + at, to + at, size);
+            let mut came = None;
+            members::drive(std::slice::from_ref(&a), "a put", || {
+                b.nic.progress();
+                came = came.or_else(|| q.try_next());
+                came.is_some()
+            });
+            assert_eq!(came.unwrap().error(), ErrorUnits::NONE, "{size}");
+            let (at, size) = (at as usize, size as usize);
+            assert!(target.bytes(at, size) == source.bytes(at, size), "{size}");
+            target.bytes(at, size).fill(0);
+        }
+    }
+}
 
 /// Notification puts that tell how far a port has come.
 fn mark(p: &Port, q: &Port, payload: u64) {

@@ -100,9 +100,13 @@ impl Writing {
     pub(super) fn begin(&mut self, memory: &dyn Memory) {
         if let Payload::Far(far) = &self.packet.payload
             && let Some(to) = self.target.piece(far.body() as u32)
-            && let Ok(Completion::Ticket(ticket)) = memory.copy_far(to.address, far, 0, to.len as usize)
         {
-            self.wait_for(ticket, to.len);
+            match memory.copy_far(to.address, far, 0, to.len as usize) {
+                Ok(Completion::Ticket(ticket)) => self.wait_for(ticket, to.len),
+                // It comes over the wire while the device copies those before it.
+                Err(MemoryError::Device { .. }) => self.fetching = Some(far.fetch()),
+                _ => {}
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::host::{EndSession, HostMemory, SESSION};
 use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
 use super::runs::Runs;
 use super::table::{find, find_host};
-use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState, Width};
+use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState, WRITE_MAX, Width};
 use crate::packet::HoldState;
 
 // In all of these the table is held until the access is over: that is what a removal waits for.
@@ -129,8 +129,16 @@ impl Memory for HostMemory {
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError> {
         let len = bytes.len();
         self.with_table(|table| {
-            if let Some(copier) = find(table, destination, len)?.copier {
-                return self.launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+            match find(table, destination, len)?.copier {
+                Some(copier) if len <= WRITE_MAX => {
+                    return self
+                        .launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+                }
+                Some(copier) => {
+                    let kept: Arc<Box<[u8]>> = Arc::new(bytes.into());
+                    return self.copy_kept(copier, destination, kept.as_ptr(), len, kept);
+                }
+                None => {}
             }
             // SAFETY: host memory, declared while `table` is held.
             unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), len) };
@@ -167,14 +175,7 @@ impl Memory for HostMemory {
                 unsafe { copy_last_word_last(destination as *mut u8, from, len) };
                 return Ok(Completion::Done);
             };
-            let copied =
-                self.launch(index, destination, None, len, |c| c.copy(destination, from as u64, len))?;
-            if let Completion::Ticket(ticket) = copied
-                && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
-            {
-                copy.keep = Some(source.keep());
-            }
-            Ok(copied)
+            self.copy_kept(index, destination, from, len, source.keep())
         })
     }
 
@@ -275,5 +276,26 @@ impl Memory for HostMemory {
             (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
             _ => Err(MemoryError::Device { address: copy.source.unwrap_or(0) }),
         }
+    }
+}
+
+impl HostMemory {
+    /// Has a device copy what `keep` keeps until then.
+    fn copy_kept(
+        &self,
+        copier: u16,
+        destination: u64,
+        from: *const u8,
+        len: usize,
+        keep: Arc<dyn Send + Sync>,
+    ) -> Result<Completion, MemoryError> {
+        let copied =
+            self.launch(copier, destination, None, len, |c| c.copy(destination, from as u64, len))?;
+        if let Completion::Ticket(ticket) = copied
+            && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
+        {
+            copy.keep = Some(keep);
+        }
+        Ok(copied)
     }
 }

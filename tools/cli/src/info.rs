@@ -206,6 +206,7 @@ fn hosts(text: &mut String) {
         Err(WireError::Nothing { .. }) => row(text, "chosen", "none"),
         Err(error) => row(text, "chosen", format_args!("none: {error}")),
     }
+    row(text, "GPU memory", "copied by way of host memory, whatever the providers could do with it");
 }
 
 fn providers(text: &mut String, library: Library) -> Result<(), WireError> {
