@@ -48,6 +48,19 @@ impl Area {
         self.expected.borrow()[offset..offset + len].to_vec()
     }
 
+    /// What is to be there by now.
+    pub fn newest(&self, offset: usize, len: usize) -> Vec<u8> {
+        let mut data = self.data(offset, len);
+        for (start, written) in self.written.borrow().iter() {
+            let common = offset.max(*start)..(offset + len).min(start + written.len());
+            if !common.is_empty() {
+                data[common.start - offset..common.end - offset]
+                    .copy_from_slice(&written[common.start - start..common.end - start]);
+            }
+        }
+        data
+    }
+
     /// From now on `data` is to be at `offset`.
     pub fn expect(&self, offset: usize, data: Vec<u8>) {
         self.written.borrow_mut().push((offset, data));

@@ -1,4 +1,4 @@
-//! Stores and loads of other nodes' memory through the SMFU's window, and puts into the same pages (spec 6).
+//! Stores, loads and atomic operations on other nodes' memory through the SMFU's window, and puts into the same pages (spec 6).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use extoll_abi::regs::{
     EXTOLL_RF_SMFU_RCVD_NP, EXTOLL_RF_SMFU_RCVD_P, EXTOLL_RF_SMFU_RCVD_RSP, EXTOLL_RF_SMFU_SENT_NP,
     EXTOLL_RF_SMFU_SENT_P, EXTOLL_RF_SMFU_SENT_RSP,
 };
+use extoll_abi::{Atomic, Operation, Width};
 use ggas::device::{DeviceError, SmfuMap, SmfuWindow, Span};
 use ggas::{HostBuffer, Node, PAGE, PortHandle, PostError, Region};
 
@@ -123,6 +124,11 @@ pub fn verify_counts(nodes: &[Node]) {
     assert_eq!([answers, answered], [loaded, loaded], "answers sent and received, of loads");
 }
 
+/// A word of up to 8 bytes.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
 impl Program<'_> {
     /// A random access to the part of `other`, which has met this node.
     pub fn access(&mut self, other: &Rc<Member>) -> Result<(), Dead> {
@@ -132,8 +138,9 @@ impl Program<'_> {
         self.world.count_access();
         match self.random.u8(..16) {
             0 => self.put_to_slice(other, at, len.min(64)),
-            1..10 => self.store(other, at, len),
-            _ => self.load(other, at, len),
+            1..8 => self.store(other, at, len),
+            8..12 => self.load(other, at, len),
+            posted => self.atomic(other, at, posted < 14),
         }
     }
 
@@ -173,6 +180,50 @@ impl Program<'_> {
             let (node, to) = (self.me.node, other.node);
             share.slices[node].area.check(at, &bytes, || format!("what node {node} loads from node {to}"));
         }
+        Ok(())
+    }
+
+    /// An atomic operation on the word at or before `at`: it is done once, behind what this node did there before, and finds that.
+    fn atomic(&mut self, other: &Rc<Member>, at: usize, posted: bool) -> Result<(), Dead> {
+        let width = if self.random.bool() { Width::Eight } else { Width::Four };
+        let (len, at) = (width.bytes(), at & !(width.bytes() - 1));
+        let (number, operand, fits) = (self.random.u8(..10), self.random.u64(..), self.random.bool());
+        let Some(share) = other.share.as_ref().filter(|_| !self.is_put_to(other, at, len)) else {
+            return Ok(());
+        };
+        let (node, to, area) = (self.me.node, other.node, &share.slices[self.me.node].area);
+        let old = word(&area.newest(at, len));
+        let atomic = match Operation::new(number) {
+            // Sums of numbers that are none have bits of their own.
+            None | Some(Operation::AddFloat) => {
+                Atomic::compare_exchange(width, if fits { old } else { !old }, operand)
+            }
+            Some(operation) => Atomic::new(operation, width, operand),
+        };
+        let new = atomic.apply(old);
+        area.expect(at, new.to_le_bytes()[..len].to_vec());
+        if posted {
+            self.through("reduction", other, at, |window, offset, _| window.reduce(offset, atomic))?;
+            return Ok(());
+        }
+        // One whose answer stayed out was done or not: the word says which, since whatever is behind it comes behind it.
+        let mut open = false;
+        self.through("atomic operation", other, at, |window, offset, time| {
+            if open {
+                let mut found = [0; 8];
+                window.load(offset, &mut found[..len], time)?;
+                let found = u64::from_le_bytes(found);
+                let what = || format!("{atomic:?} of node {node} at byte {at} of node {to}, on {old:#x}");
+                assert!(found == old || found == new, "{}: {found:#x}", what());
+                if found == new {
+                    return Ok(());
+                }
+            }
+            open = true;
+            let found = window.atomic(offset, atomic, time)?;
+            assert_eq!(found, old, "what {atomic:?} of node {node} finds at byte {at} of node {to}");
+            Ok(())
+        })?;
         Ok(())
     }
 
@@ -218,8 +269,8 @@ impl Program<'_> {
                     Err(DeviceError::SmfuAccess { .. }) if other.over.get() => return Some(Ok(false)),
                     Err(DeviceError::SmfuAccess { problem, .. }) => {
                         let network = problem.starts_with("the network took nothing");
-                        let expected =
-                            network || what == "load" && problem.starts_with("no answer to a load");
+                        let asks = what == "load" || what == "atomic operation";
+                        let expected = network || asks && problem.starts_with("no answer to a");
                         assert!(expected, "a {what} of node {}: {problem}", me.node);
                     }
                     Err(error) => panic!("a {what} of node {}: {error}", me.node),
