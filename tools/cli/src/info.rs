@@ -201,12 +201,14 @@ fn hosts(text: &mut String) {
         }
     }
     match ggas_wire::choose() {
-        Ok(choice) => row(text, "chosen", choice),
+        Ok(choice) => {
+            row(text, "chosen", choice);
+            row(text, "GPU memory", "copied by way of host memory, whatever the provider could do with it");
+        }
         // What is missing stands above.
         Err(WireError::Nothing { .. }) => row(text, "chosen", "none"),
         Err(error) => row(text, "chosen", format_args!("none: {error}")),
     }
-    row(text, "GPU memory", "copied by way of host memory, whatever the providers could do with it");
 }
 
 fn providers(text: &mut String, library: Library) -> Result<(), WireError> {
