@@ -17,8 +17,8 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
 }
 
-/// The kernel's number of this thread.
-pub(crate) fn thread() -> i32 {
+/// What this thread has alone, as long as it lives, and never 0: the address of its `errno`, which takes no system call.
+pub(crate) fn thread() -> usize {
     // SAFETY: no arguments.
-    unsafe { libc::gettid() }
+    unsafe { libc::__errno_location() as usize }
 }

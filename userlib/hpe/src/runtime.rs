@@ -303,13 +303,10 @@ impl Runtime {
         }
         // All launches take objects in one order, so that none waits for another in a circle.
         found.sort_by_key(|(object, _)| object.start);
-        let mut begun = Launched(Vec::with_capacity(found.len()));
-        for (object, usage) in found {
-            object.begin_launch()?;
-            begun.0.push((object, usage));
-        }
+        let mut launched = Launched { objects: found, begun: 0 };
+        launched.begin()?;
         let result = kernel();
-        begun.end()?;
+        launched.end()?;
         Ok(result)
     }
 
@@ -347,13 +344,24 @@ fn is_remote(place: &Place) -> bool {
     matches!(place, Place::Remote { .. })
 }
 
-/// Objects of a launch, which are taken back on drop: also when a kernel's caller panics.
-struct Launched(Vec<(Arc<Object>, Use)>);
+/// Objects of a launch, of which the first ones have begun. Those are taken back on drop: also when a kernel's caller panics.
+struct Launched {
+    objects: Vec<(Arc<Object>, Use)>,
+    begun: usize,
+}
 
 impl Launched {
+    fn begin(&mut self) -> Result<(), HpeError> {
+        for (object, _) in &self.objects {
+            object.begin_launch()?;
+            self.begun += 1;
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> Result<(), HpeError> {
         let mut result = Ok(());
-        for (object, usage) in self.0.drain(..) {
+        for (object, usage) in self.objects.drain(..).take(std::mem::take(&mut self.begun)) {
             result = result.and(object.end_launch(usage == Use::Write));
         }
         result

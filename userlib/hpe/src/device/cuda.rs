@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use ggas_gpu::{Gpu, GpuError, HostMapping};
 
-use super::{Device, Look, Memory, Queue};
+use super::{Device, Host, Look, Memory, Queue, Side};
 use crate::error::HpeError;
 use crate::pinned::pages::Pages;
 
 /// How long a first store by a stream is waited for.
 const TRIED: Duration = Duration::from_secs(5);
+/// How long a copy of a shared object's block may take.
+const AT_ONCE: Duration = Duration::from_secs(10);
 /// Streams of a device, which take copies by turns.
 const STREAMS: u64 = 16;
 /// Longest copy whose end a word tells. Behind longer ones the store comes some microseconds late; their threads ask the driver, seldom
@@ -153,13 +155,22 @@ impl Device for CudaDevice {
         Ok(done?)
     }
 
-    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError> {
-        let copied: Result<(), GpuError> = if to_device {
+    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to: Side, host: Host) -> Result<(), HpeError> {
+        let copied: Result<(), GpuError> = match (host, to) {
+            (Host::Pinned, _) => {
+                let stream = self.gpu.stream()?;
+                // SAFETY: the caller's contract.
+                unsafe { stream.copy(dst, src, len)? };
+                stream.wait("a copy of a shared object", AT_ONCE)
+            }
             // SAFETY: the caller's contract; the host's side is written by nobody meanwhile.
-            unsafe { self.gpu.write_at(dst, std::slice::from_raw_parts(src as *const u8, len)) }
-        } else {
+            (Host::Pageable, Side::Device) => unsafe {
+                self.gpu.write_at(dst, std::slice::from_raw_parts(src as *const u8, len))
+            },
             // SAFETY: the same; the host's side is used by nobody meanwhile.
-            unsafe { self.gpu.read_at(src, std::slice::from_raw_parts_mut(dst as *mut u8, len)) }
+            (Host::Pageable, Side::Host) => unsafe {
+                self.gpu.read_at(src, std::slice::from_raw_parts_mut(dst as *mut u8, len))
+            },
         };
         Ok(copied?)
     }

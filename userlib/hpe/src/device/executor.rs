@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use ggas_clock::Clock;
 
-use super::{Device, Look, Memory, Queue};
+use super::{Device, Host, Look, Memory, Queue, Side};
 use crate::address::{DeviceId, view};
 use crate::error::HpeError;
 use crate::fork;
@@ -133,7 +133,7 @@ impl Device for ExecutorDevice {
         }
     }
 
-    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, _: bool) -> Result<(), HpeError> {
+    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, _: Side, _: Host) -> Result<(), HpeError> {
         if self.shared.ended.load(Ordering::Acquire) {
             return Err(HpeError::Lost { device: self.id });
         }

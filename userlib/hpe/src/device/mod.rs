@@ -18,6 +18,21 @@ pub(crate) struct Memory {
     pub _buffer: Option<ggas_gpu::DeviceBuffer>,
 }
 
+/// Where a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Device,
+    Host,
+}
+
+/// What a copy's side on the host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// Memory that the device's driver knows: the copy engine takes it as it is.
+    Pinned,
+    Pageable,
+}
+
 /// What can be seen of a copy.
 pub(crate) enum Look {
     Done,
@@ -51,8 +66,8 @@ pub(crate) trait Device: Send + Sync {
     /// Copies at once, beside all queues, between the host and this device: for shared objects.
     ///
     /// # Safety
-    /// As [`submit`](Self::submit).
-    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to_device: bool) -> Result<(), HpeError>;
+    /// As [`submit`](Self::submit). [`Host::Pinned`]: it is.
+    unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to: Side, host: Host) -> Result<(), HpeError>;
 
     /// Whether [`copy_now`](Self::copy_now) may be called in a signal handler.
     fn is_signal_safe(&self) -> bool;

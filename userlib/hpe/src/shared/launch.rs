@@ -6,6 +6,7 @@ use super::masked::Masked;
 use super::object::Object;
 use super::object::state::{BUSY, CLEAN, DIRTY, INVALID};
 use super::track::Access;
+use crate::device::Side;
 use crate::error::HpeError;
 use crate::futex;
 
@@ -17,8 +18,7 @@ impl Object {
 
     /// Whether this thread launches a kernel with the object right now.
     pub fn is_launched_here(&self) -> bool {
-        // Who this thread is takes a system call.
-        self.is_launched() && self.launcher.load(Ordering::SeqCst) == futex::thread()
+        self.launcher.load(Ordering::SeqCst) == futex::thread()
     }
 
     /// Hands the object to a kernel: the device gets what the host wrote.
@@ -34,12 +34,16 @@ impl Object {
         while self.copies.load(Ordering::SeqCst) != 0 {
             ggas_clock::Clock::REAL.yield_now();
         }
-        if !self.touched.load(Ordering::SeqCst) {
+        if !self.served.load(Ordering::SeqCst) {
             return Ok(());
         }
+        // Who serves a block from here on sees the launch's mark, and leaves the block as it was.
+        self.served.store(false, Ordering::SeqCst);
         let _masked = Masked::new();
         let stored = (0..self.states.len()).try_for_each(|block| self.store(block));
         if stored.is_err() {
+            // Blocks that were not sent are still to be looked at.
+            self.served.store(true, Ordering::SeqCst);
             self.end(false);
         }
         stored
@@ -63,7 +67,7 @@ impl Object {
         let (start, len) = (self.start + from as u64, to - from);
         let sent = self.keeping.track.allow(start, len, false, Access::Read).and_then(|_| {
             // SAFETY: both sides are this object's; the block is busy, and the host may only read it.
-            unsafe { self.copy(self.memory.inside + from as u64, self.side(from), len, true) }
+            unsafe { self.copy(self.memory.inside + from as u64, self.side(from), len, Side::Device) }
         });
         if sent.is_err() {
             // Still the host's: nothing it wrote is lost.

@@ -6,13 +6,15 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use ggas_gpu::{Gpu, HostMapping};
 
 use super::masked::Masked;
 use super::memory_file::memory_file;
 use super::serve::Desk;
 use super::track::{Access, Track};
-use crate::device::{Device, Memory};
+use crate::device::{Device, Host, Memory, Side};
 use crate::error::HpeError;
 use crate::futex;
 use crate::segment::{Room, map_over, unmap};
@@ -69,6 +71,8 @@ pub(crate) struct Object {
     /// Whole pages.
     pub size: usize,
     shadow: u64,
+    /// Of a GPU, whose engine then copies from and to the shadow with nothing in between; without it through a pinned buffer.
+    pinned: Option<HostMapping>,
     _file: OwnedFd,
     /// Given back last.
     _room: Room,
@@ -76,10 +80,12 @@ pub(crate) struct Object {
     pub device: Arc<dyn Device>,
     pub keeping: Arc<Keeping>,
     pub(super) states: Box<[AtomicU32]>,
-    /// Whether any block is not INVALID: what a launch looks at first.
+    /// Whether any block may not be INVALID: else the end of a launch has none to take back.
     pub(super) touched: AtomicBool,
-    /// The thread that launches a kernel with this object, or 0.
-    pub(super) launcher: AtomicI32,
+    /// Whether a block may be DIRTY or BUSY, as one was served since a launch last looked at them: else a launch has none to send.
+    pub(super) served: AtomicBool,
+    /// The thread that launches a kernel with this object ([`futex::thread`]), or 0.
+    pub(super) launcher: AtomicUsize,
     /// Copies through the shadow that are under way; launches wait for them.
     pub(super) copies: AtomicI32,
     generation: u32,
@@ -124,17 +130,22 @@ impl Object {
         }
         // SAFETY: mapped just now.
         unsafe { libc::madvise(shadow, size, libc::MADV_DONTFORK) };
+        // SAFETY: the shadow is unmapped behind it. It is in memory already; where it cannot be pinned blocks go through a buffer.
+        let pin = |gpu: &Gpu| unsafe { gpu.map_host(shadow.cast(), size) }.ok();
+        let pinned = device.gpu().filter(|_| keeping.shadow).and_then(pin);
         let blocks = size.div_ceil(keeping.block);
         let object = Object {
             start,
             size,
             shadow: shadow as u64,
+            pinned,
             memory,
             device,
             states: (0..blocks).map(|_| AtomicU32::new(INVALID)).collect(),
             keeping,
             touched: AtomicBool::new(false),
-            launcher: AtomicI32::new(0),
+            served: AtomicBool::new(false),
+            launcher: AtomicUsize::new(0),
             copies: AtomicI32::new(0),
             generation: crate::fork::watch(),
             _file: file,
@@ -181,8 +192,9 @@ impl Object {
         if state.compare_exchange(seen, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Served::Later;
         }
-        // A launch sets its mark and then looks for touched objects and busy blocks: one of both sees the other.
+        // A launch sets its mark and then looks for served objects and busy blocks: one of both sees the other.
         self.touched.store(true, Ordering::SeqCst);
+        self.served.store(true, Ordering::SeqCst);
         if !holds && self.launcher.load(Ordering::SeqCst) != 0 {
             self.leave(state, seen);
             return Served::Later;
@@ -211,7 +223,7 @@ impl Object {
             }
             let inside = self.memory.inside + from as u64;
             // SAFETY: both sides are this object's; the block is busy, so no other thread copies it.
-            let copied = unsafe { self.copy(self.side(from), inside, len, false) };
+            let copied = unsafe { self.copy(self.side(from), inside, len, Side::Host) };
             if let Err(error) = copied {
                 if !self.keeping.shadow {
                     // Nothing arrived: the next access has to be seen, too.
@@ -228,24 +240,19 @@ impl Object {
     ///
     /// # Safety
     /// As [`Device::copy_now`].
-    pub(super) unsafe fn copy(
-        &self,
-        dst: u64,
-        src: u64,
-        len: usize,
-        to_device: bool,
-    ) -> Result<(), HpeError> {
+    pub(super) unsafe fn copy(&self, dst: u64, src: u64, len: usize, to: Side) -> Result<(), HpeError> {
+        let host = if self.pinned.is_some() { Host::Pinned } else { Host::Pageable };
         let Some(between) = &self.keeping.between else {
             // SAFETY: the caller's contract.
-            return unsafe { self.device.copy_now(dst, src, len, to_device) };
+            return unsafe { self.device.copy_now(dst, src, len, to, host) };
         };
         let half = len / 2;
         // SAFETY: the caller's contract.
-        unsafe { self.device.copy_now(dst, src, half, to_device)? };
+        unsafe { self.device.copy_now(dst, src, half, to, host)? };
         between();
         let behind = half as u64;
         // SAFETY: the same.
-        unsafe { self.device.copy_now(dst + behind, src + behind, len - half, to_device) }
+        unsafe { self.device.copy_now(dst + behind, src + behind, len - half, to, host) }
     }
 
     pub(super) fn leave(&self, state: &AtomicU32, to: u32) {
@@ -303,9 +310,13 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
+        let pinned = self.pinned.take();
         if !self.is_ours() {
+            // The parent's driver has it.
+            std::mem::forget(pinned);
             return;
         }
+        drop(pinned);
         self.keeping.track.end(self.start, self.size);
         // SAFETY: the table no longer has the object, and nobody serves a fault of it.
         unsafe {
