@@ -1,7 +1,7 @@
 //! A device that many threads share: lock, queue, unlock, and then poll (digest 2.1).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
@@ -68,13 +68,12 @@ impl Counters {
     }
 }
 
-/// A copy that a thread wants to be queued while another has the lock.
+/// A copy that a thread wants to be queued while another has the lock. Once nobody else keeps it, it has been.
 struct Request {
     dst: u64,
     src: u64,
     len: usize,
-    ticket: Mutex<Option<Result<u64, HpeError>>>,
-    is_queued: AtomicBool,
+    ticket: OnceLock<Result<u64, HpeError>>,
 }
 
 /// A device, its queue, and the lock of both.
@@ -170,15 +169,15 @@ impl Context {
             return ticket.map(Ticket);
         }
         let began = Clock::REAL.now();
-        let request =
-            Arc::new(Request { dst, src, len, ticket: Mutex::default(), is_queued: AtomicBool::new(false) });
+        let mut request = Arc::new(Request { dst, src, len, ticket: OnceLock::new() });
         self.requests.push(request.clone());
         let mut backoff = Backoff::endless(Ladder::NEIGHBOUR, Clock::REAL);
         let ticket = loop {
-            if request.is_queued.load(Ordering::Acquire)
-                && let Some(ticket) = request.ticket.lock().unwrap_or_else(PoisonError::into_inner).take()
+            if Arc::strong_count(&request) == 1
+                && let Some(request) = Arc::get_mut(&mut request)
             {
-                break ticket;
+                // None: who had it has panicked, and did not say whether the device takes it.
+                break request.ticket.take().unwrap_or(Err(HpeError::Lost { device: self.id }));
             }
             match self.try_lock() {
                 Some(mut queue) => self.submit_for_others(&mut queue),
@@ -199,8 +198,7 @@ impl Context {
             let Some(request) = self.requests.pop() else { return };
             // SAFETY: the contract of who made the request, and waits.
             let ticket = unsafe { self.device.submit(queue, request.dst, request.src, request.len) };
-            *request.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
-            request.is_queued.store(true, Ordering::Release);
+            let _ = request.ticket.set(ticket);
         }
     }
 
