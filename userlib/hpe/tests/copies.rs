@@ -1,10 +1,10 @@
-//! Copies between any two memories, by pointers alone. Those that need no executor run on two GPUs with `GGAS_TEST_GPUS=2`.
+//! Copies between any two memories, by pointers alone. Those that need no executor run on two GPUs with `GGAS_TEST_GPUS=2`; 1 has them on one.
 
 mod common;
 
 use std::time::Duration;
 
-use common::{devices, on_gpus};
+use common::{devices, on_gpus, pair};
 use ggas_hpe::address::{Owner, owner, view};
 use ggas_hpe::{HpeError, Runtime, Staging, Told, Wait, Way};
 
@@ -16,7 +16,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 
 /// Copies a pattern from the host over two devices back, in each of the ways that `runtime` takes.
 fn around(runtime: &Runtime, len: usize) -> Vec<u8> {
-    let devices = runtime.devices();
+    let devices = pair(runtime);
     let one = runtime.alloc(devices[0], len).unwrap();
     let two = runtime.alloc(devices[1], len).unwrap();
     let again = runtime.alloc(devices[1], len).unwrap();
@@ -47,9 +47,14 @@ fn every_size_goes_around_by_peers_and_staged() {
         let each = sizes.len() as u64;
         // GPUs reach memory of the host through pinned buffers, too.
         let by_host = if on_gpus() { (each, 2 * each) } else { (3 * each, 0) };
-        let by_peers = if peers { (each, 0) } else { (0, each) };
-        assert_eq!((ways.of(Way::Peer), ways.of(Way::Staged)), (by_peers.0, by_peers.1 + by_host.1));
-        assert_eq!(ways.of(Way::Direct), by_host.0);
+        // Peer, staged, and, on one GPU, direct.
+        let between = match (runtime.devices().len(), peers) {
+            (1, _) => (0, 0, each),
+            (_, true) => (each, 0, 0),
+            (_, false) => (0, each, 0),
+        };
+        assert_eq!((ways.of(Way::Peer), ways.of(Way::Staged)), (between.0, between.1 + by_host.1));
+        assert_eq!(ways.of(Way::Direct), between.2 + by_host.0);
     }
 }
 

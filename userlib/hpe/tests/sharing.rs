@@ -1,10 +1,10 @@
-//! Many threads on one device. On two GPUs with `GGAS_TEST_GPUS=2`.
+//! Many threads on one device. On two GPUs with `GGAS_TEST_GPUS=2`; 1 has them on one.
 
 mod common;
 
 use std::sync::Barrier;
 
-use common::{devices, on_gpus};
+use common::{devices, on_gpus, pair};
 use ggas_hpe::{Locking, Runtime, Wait};
 
 const THREADS: usize = 16;
@@ -14,7 +14,7 @@ const BYTES: usize = 10_000;
 /// Each thread sends a pattern of its own to each device and looks at what comes back.
 fn all_to_all(wait: Wait, locking: Locking) -> Runtime {
     let runtime = devices(2).wait(wait).locking(locking).build().unwrap();
-    let devices = runtime.devices();
+    let devices = pair(&runtime);
     let start = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -1,4 +1,4 @@
-//! Distributed objects: one pointer, whose bytes lie on several devices. They run on two GPUs, too, with `GGAS_TEST_GPUS=2`.
+//! Distributed objects: one pointer, whose bytes lie on several devices. They run on two GPUs, too, with `GGAS_TEST_GPUS=2`; 1 has them on one.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use common::{devices, on_gpus};
+use common::{devices, on_gpus, pair};
 use ggas_hpe::{HpeError, Runtime};
 use ggas_kernels::{Launch, start};
 use ggas_selftest::args::selftest_threads;
@@ -30,7 +30,7 @@ fn read(runtime: &Runtime, start: *const u8, len: usize) -> Vec<u8> {
 fn one_pointer_reaches_all_parts() {
     for peers in [true, false] {
         let runtime = devices(2).peers(peers).pinned(64 << 10, 128 << 10).build().unwrap();
-        let [one, two] = runtime.devices()[..] else { panic!("two devices") };
+        let [one, two] = pair(&runtime);
         // The parts of a device need not lie side by side, and the last has less.
         let (order, len) = ([two, one, two], 3 * PART - 100);
         let (a, b) =
@@ -67,7 +67,7 @@ fn one_pointer_reaches_all_parts() {
 fn kernels_use_all_parts_by_one_pointer() {
     let processor = ggas_selftest::processor(0); // its kernels are known before the GPU is opened
     let runtime = devices(2).build().unwrap();
-    let devices = runtime.devices();
+    let devices = pair(&runtime);
     // 4 blocks of 64 words of 8 bytes, half of them on each device.
     let out = runtime.alloc_spread(&[devices[1], devices[0]], 2 * PART).unwrap();
     let counter = runtime.alloc(devices[0], 8).unwrap();
@@ -90,7 +90,7 @@ fn kernels_use_all_parts_by_one_pointer() {
 fn files_fill_all_parts() {
     let runtime = devices(2).pinned(64 << 10, 128 << 10).build().unwrap();
     let len = PART + 12345;
-    let object = runtime.alloc_spread(&runtime.devices(), 2 * PART).unwrap();
+    let object = runtime.alloc_spread(&pair(&runtime), 2 * PART).unwrap();
     let mut file = tempfile::tempfile().unwrap();
     let sent = pattern(len);
     file.write_all(&sent).unwrap();
@@ -112,7 +112,7 @@ fn files_fill_all_parts() {
 #[test]
 fn messages_of_sockets_are_whole_whatever_parts_they_lie_on() {
     let runtime = devices(2).build().unwrap();
-    let object = runtime.alloc_spread(&runtime.devices(), 2 * PART).unwrap();
+    let object = runtime.alloc_spread(&pair(&runtime), 2 * PART).unwrap();
     // Ten bytes before the edge of both parts.
     let at = object.wrapping_add(PART - 10);
     let (near, far) = UnixDatagram::pair().unwrap();
@@ -138,7 +138,7 @@ fn messages_of_sockets_are_whole_whatever_parts_they_lie_on() {
 #[test]
 fn a_pipe_is_asked_once() {
     let runtime = devices(2).build().unwrap();
-    let object = runtime.alloc_spread(&runtime.devices(), 2 * PART).unwrap();
+    let object = runtime.alloc_spread(&pair(&runtime), 2 * PART).unwrap();
     let mut asked = Vec::new();
     let mut get = |_: *mut u8, len: usize, done: usize| {
         asked.push((len, done));

@@ -22,6 +22,8 @@ static void *(*alloc)(int, size_t);
 static int (*release)(void *);
 static int (*copy)(void *, const void *, size_t);
 static unsigned char data[SIZE], back[SIZE];
+/* The device: the executor's, which is the first one, or with GGAS_TEST_GPUS the GPU behind it. */
+static int number;
 
 static void descriptors(char *name, unsigned char *device)
 {
@@ -51,7 +53,7 @@ static void descriptors(char *name, unsigned char *device)
 static void errors(char *name, unsigned char *device)
 {
 	int file = open(name, O_RDONLY);
-	unsigned char *freed = alloc(0, 100);
+	unsigned char *freed = alloc(number, 100);
 
 	errno = 0;
 	CHECK(write(file, device, 10) == -1 && errno == EBADF);
@@ -135,7 +137,8 @@ int main(void)
 		puts("absent");
 		return unlink(name);
 	}
-	device = alloc(0, SIZE);
+	number = getenv("GGAS_TEST_GPUS") ? 1 : 0;
+	device = alloc(number, SIZE);
 	CHECK(device);
 	descriptors(name, device);
 	file = open(name, O_WRONLY | O_TRUNC);

@@ -18,6 +18,12 @@ int (*return_pinned)(void *);
 int rank, size, left, right;
 int *a, *b, host[COUNT], back[COUNT];
 
+/* The device: the executor's, which is the first one, or with GGAS_TEST_GPUS the GPU behind it. */
+static int number(void)
+{
+	return getenv("GGAS_TEST_GPUS") ? 1 : 0;
+}
+
 int value(int of, int i)
 {
 	return of * 7919 + i * 31 + 5;
@@ -349,7 +355,7 @@ static void long_messages(void)
 static void refused(void)
 {
 	MPI_Request request;
-	int *short_of = alloc(0, 64);
+	int *short_of = alloc(number(), 64);
 
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	CHECK(MPI_Send_init(a, 1, MPI_INT, right, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
@@ -369,8 +375,8 @@ int main(int argc, char **argv)
 	*(void **)&take_pinned = dlsym(RTLD_DEFAULT, "ggas_hpe_take_pinned");
 	*(void **)&return_pinned = dlsym(RTLD_DEFAULT, "ggas_hpe_return_pinned");
 	if (alloc) {
-		a = alloc(0, sizeof(host));
-		b = alloc(0, sizeof(host));
+		a = alloc(number(), sizeof(host));
+		b = alloc(number(), sizeof(host));
 		CHECK(a && b);
 		pinned();
 		blocking();

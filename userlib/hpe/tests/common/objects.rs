@@ -22,7 +22,7 @@ pub fn made(settings: Builder) -> Option<Runtime> {
 
 /// An object of a device.
 pub fn words<'a>(runtime: &Runtime, device: usize) -> &'a [AtomicU64] {
-    let start = runtime.alloc_shared(runtime.devices()[device], WORDS * 8).unwrap();
+    let start = runtime.alloc_shared(super::pair(runtime)[device], WORDS * 8).unwrap();
     // SAFETY: the object lives as long as the test, and is used by atomics only.
     unsafe { std::slice::from_raw_parts(start.cast(), WORDS) }
 }
