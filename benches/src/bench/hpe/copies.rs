@@ -3,8 +3,7 @@
 use ggas_gpu::{Gpu, HostMapping};
 use ggas_hpe::{Runtime, Staging, Told};
 
-use super::{compare, devices, gpus, pattern};
-use crate::bench::litmus::in_one_process;
+use super::{between, compare, devices, gpus, pattern};
 use crate::bench::{iterations_for, methods_by_sizes};
 use crate::error::Doing;
 use crate::setup::{Setup, Worker};
@@ -34,12 +33,20 @@ const SHAPES: [(&str, usize, usize, Told); 11] = [
 /// Of shorter copies all go in one block.
 const SHORTEST: u64 = 1 << 20;
 
-const METHODS: [&str; 8 + SHAPES.len()] = {
-    let usual = ["driver", "peer", "pinned-up", "pinned-down", "staged", "both-ways", "up", "down"];
-    let mut all = [""; 8 + SHAPES.len()];
+const USUAL: [&str; 8] = ["driver", "peer", "pinned-up", "pinned-down", "staged", "both-ways", "up", "down"];
+/// Methods of one process, and behind them those of several.
+const ALONE: usize = USUAL.len() + SHAPES.len();
+const METHODS: [&str; ALONE + between::METHODS.len()] = {
+    let mut all = [""; ALONE + between::METHODS.len()];
     let mut i = 0;
     while i < all.len() {
-        all[i] = if i < usual.len() { usual[i] } else { SHAPES[i - usual.len()].0 };
+        all[i] = if i < USUAL.len() {
+            USUAL[i]
+        } else if i < ALONE {
+            SHAPES[i - USUAL.len()].0
+        } else {
+            between::METHODS[i - ALONE]
+        };
         i += 1;
     }
     all
@@ -57,7 +64,7 @@ impl Bench for Copies {
     }
 
     fn about(&self) -> &'static str {
-        "copies between two devices and the host by one call of pointers, and by the driver (HPE Figs 7, 8)"
+        "copies between devices, the host and other ranks by one call of pointers, and by the driver (HPE Figs 7, 8)"
     }
 
     fn is_of_two_nodes(&self) -> bool {
@@ -74,17 +81,27 @@ impl Bench for Copies {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        in_one_process(team)?;
-        let of_gpus = |method: &str| DRIVERS.contains(&method) || method.starts_with("events");
-        let has = |method: &&str| options.device == Device::Gpu || !of_gpus(method);
+        let of_gpus =
+            |method: &str| DRIVERS.contains(&method) || method.starts_with("events") || method == "ipc";
+        let has = |method: &&str| {
+            let is_here = between::METHODS.contains(method) == (team.size() > 1);
+            is_here && (options.device == Device::Gpu || !of_gpus(method))
+        };
         let methods: Vec<_> = task.methods().into_iter().filter(has).collect();
+        if let (Some(method), []) = (&options.method, &methods[..]) {
+            let advice = "not of so many processes, or of GPUs: see the table in benches/README.md";
+            return Err(BenchError::option("method", method, advice));
+        }
         let sizes = options.sizes_or(&[8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20], 1..=1 << 30, 1)?;
         methods_by_sizes(task, &methods, &sizes, progress, |report, method, bytes| {
             if options.sizes.is_empty() && bytes < SHORTEST && staging(method).is_some() {
                 return Ok(());
             }
             let setup = Setup::new(task, Worker::Kernels)?;
-            let (samples, check) = measure(&setup, method, bytes as usize)?;
+            let Some((samples, check)) = measure(&setup, method, bytes as usize)? else {
+                report.notes.push(format!("{method}, {bytes} bytes: not run: this memory has no handles"));
+                return Ok(());
+            };
             let moved = if method == "both-ways" { 2 * bytes } else { bytes };
             report.push(Row::new(&samples).method(method).bytes(bytes).bandwidth_of(moved), check);
             Ok(())
@@ -92,19 +109,24 @@ impl Bench for Copies {
     }
 }
 
-type Measured = (Samples, Check);
+pub(super) type Measured = (Samples, Check);
 
-fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<Measured, BenchError> {
+/// `None` where the device has not what the method takes.
+fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<Option<Measured>, BenchError> {
     let iterations = setup.options.iterations.unwrap_or(iterations_for(1000, bytes as u64)).max(20);
     match method {
         "driver" => driver(setup, bytes, iterations),
         "pinned-up" | "pinned-down" => pinned(setup, method == "pinned-up", bytes, iterations),
+        _ if between::METHODS.contains(&method) => {
+            return between::measure(setup, method, bytes, iterations);
+        }
         _ => ours(setup, method, bytes, iterations),
     }
+    .map(Some)
 }
 
 /// One of the driver's copies.
-fn one(gpu: &Gpu, to: u64, from: u64, bytes: usize) -> Result<(), BenchError> {
+pub(super) fn one(gpu: &Gpu, to: u64, from: u64, bytes: usize) -> Result<(), BenchError> {
     let stream = gpu.stream().doing("making a stream")?;
     // SAFETY: the caller's memory, which lives until the copy was waited for.
     unsafe { stream.copy(to, from, bytes) }.doing("copying")?;

@@ -1,6 +1,7 @@
 //! HPE (seed 003): one pointer for every memory. `hpe-copy`, `hpe-sharing`, `hpe-objects`, `hpe-file`, and the programs
 //! `hpe-stencil`, `hpe-fft`, `hpe-sort`.
 
+mod between;
 mod copies;
 mod cube;
 mod fft;

@@ -130,6 +130,13 @@ fn measure(runtime: &Runtime, block: usize, iterations: u64) -> Result<Vec<(Row,
     launch()?;
     let [reads, writes] = times.map(|times| Samples::new(times, 1));
     let untouched = time_calls(50 * iterations, |_| launch())?;
+    (0..size).step_by(block).for_each(|at| {
+        read(at);
+    });
+    let reading = [(start.cast_const(), Use::Read)];
+    let kept = time_calls(50 * iterations, |_| {
+        runtime.launch(&reading, || ()).doing("launching with what was read")
+    })?;
     let touched = time_calls(5 * iterations, |i| {
         write(0, i as u8);
         launch()
@@ -145,6 +152,7 @@ fn measure(runtime: &Runtime, block: usize, iterations: u64) -> Result<Vec<(Row,
         ("read fault", reads),
         ("write fault", writes),
         ("launch, untouched", untouched),
+        ("launch that reads, all blocks read before", kept),
         ("launch, a block written", touched),
     ];
     let mut check = Some(check);

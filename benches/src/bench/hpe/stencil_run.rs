@@ -4,6 +4,7 @@
 //! for both (digest 3); here each step's result is exchanged, and each wait is for one neighbour.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,9 @@ pub(super) struct Run<'a> {
     runtime: Runtime,
     ranks: Ranks,
     parts: Vec<Part>,
+    /// Time of the launches with shared objects that was not the kernels', in ns: of the first two steps of the last run, which take back
+    /// what the host had, and of the others.
+    around: [AtomicU64; 2],
 }
 
 impl<'a> Run<'a> {
@@ -131,7 +135,7 @@ impl<'a> Run<'a> {
             })
         };
         let parts = (0..count).map(part).collect::<Result<_, _>>()?;
-        Ok(Run { setup, cube, level, parts, runtime, ranks })
+        Ok(Run { setup, cube, level, parts, runtime, ranks, around: Default::default() })
     }
 
     /// The part beside `device` in this process.
@@ -175,6 +179,13 @@ impl<'a> Run<'a> {
         self.runtime.launch(&objects, || ()).doing("launching with shared objects")
     }
 
+    /// Microseconds that shared objects added to a step of the last run: to its first two, and to the others.
+    pub fn around_us(&self) -> Option<[f64; 2]> {
+        let steps = [2, self.cube.steps.saturating_sub(2)];
+        let each = |i: usize| self.around[i].load(Relaxed) as f64 / 1e3 / steps[i].max(1) as f64;
+        self.level.has_objects().then(|| [each(0), each(1)])
+    }
+
     /// Copies so far.
     pub fn copies(&self) -> u64 {
         self.runtime.counts().ways.copies.iter().sum()
@@ -183,6 +194,7 @@ impl<'a> Run<'a> {
     /// All steps. Gives how long they took, and the share of that in which data moved, in percent.
     pub fn all_steps(&self) -> Result<(Duration, f64), BenchError> {
         let steps = Steps::new(self.parts.len(), self.setup.options.timeout);
+        self.around.iter().for_each(|sum| sum.store(0, Relaxed));
         let took = match self.level {
             Level::Shared | Level::Managed | Level::Userfault => {
                 let begun = Instant::now();
@@ -331,7 +343,18 @@ impl<'a> Run<'a> {
         let run = || kernel::run(&launches, self.setup.options);
         match self.level {
             Level::Managed => run()?,
-            _ => self.runtime.launch(&objects, run).doing("launching with shared objects")??,
+            _ => {
+                let begun = Instant::now();
+                let timed = || {
+                    let begun = Instant::now();
+                    (run(), begun.elapsed())
+                };
+                let launched = self.runtime.launch(&objects, timed).doing("launching with shared objects");
+                let (ran, of_kernels) = launched?;
+                let around = begun.elapsed().saturating_sub(of_kernels);
+                self.around[usize::from(step > 1)].fetch_add(around.as_nanos() as u64, Relaxed);
+                ran?;
+            }
         }
         steps.exchange(|| {
             for (side, part, link) in self.outer() {
