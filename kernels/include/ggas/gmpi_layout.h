@@ -112,7 +112,7 @@
 #define GMPI_PROC_NULL		-2
 #define GMPI_UNDEFINED		-32766	/* an index where no request is under way; a color of nobody's */
 #define GMPI_TAG_MAX		0x7fffffff
-#define GMPI_IN_PLACE		1	/* in place of the address of what is sent */
+#define GMPI_IN_PLACE_ADDRESS	1	/* in place of the address of what is sent */
 
 /* Types: the size in bytes, and from bit 8 on a number. */
 #define GMPI_BYTE		0x001
@@ -130,6 +130,18 @@
 #define GMPI_FLOAT		0xc04
 #define GMPI_DOUBLE		0xd08
 #define GMPI_TYPE_SIZE_MASK	0xff
+/* Other names of these. An address difference is a uint64_t in kernels. */
+#define GMPI_INT8_T		GMPI_SIGNED_CHAR
+#define GMPI_INT16_T		GMPI_SHORT
+#define GMPI_INT32_T		GMPI_INT
+#define GMPI_INT64_T		GMPI_LONG
+#define GMPI_UINT8_T		GMPI_UNSIGNED_CHAR
+#define GMPI_UINT16_T		GMPI_UNSIGNED_SHORT
+#define GMPI_UINT32_T		GMPI_UNSIGNED
+#define GMPI_UINT64_T		GMPI_UNSIGNED_LONG
+#define GMPI_LONG_LONG_INT	GMPI_LONG_LONG
+#define GMPI_C_BOOL		GMPI_UNSIGNED_CHAR
+#define GMPI_AINT		GMPI_UNSIGNED_LONG
 
 #define GMPI_MAX		1
 #define GMPI_MIN		2

@@ -113,7 +113,7 @@ GGAS_LONG gmpi_result gmpi_send_words(const gmpi_buf *buf, gmpi_port *port, uint
 				      uint64_t h)
 {
 	bool adds = Waits && call == GMPI_CALL_ALLREDUCE;
-	uint64_t at = adds && a == GMPI_IN_PLACE ? b : a, count = adds ? c : b, type = adds ? d : c;
+	uint64_t at = adds && a == GMPI_IN_PLACE_ADDRESS ? b : a, count = adds ? c : b, type = adds ? d : c;
 	bool may = adds || call == (Waits ? GMPI_CALL_SEND : GMPI_CALL_ISEND);
 	uint32_t bytes = may ? gmpi_carried<Team>(buf, at, count, type, elements) : 0;
 	call = gmpi_carries(call, bytes);

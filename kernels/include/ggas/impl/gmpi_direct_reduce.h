@@ -252,7 +252,7 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 		return crew::work();
 	crew others;
 	uint32_t bytes = static_cast<uint32_t>(count) * (type & GMPI_TYPE_SIZE_MASK);
-	auto *own = static_cast<const uint8_t *>(gmpi_address(from) == GMPI_IN_PLACE ? to : from);
+	auto *own = static_cast<const uint8_t *>(gmpi_address(from) == GMPI_IN_PLACE_ADDRESS ? to : from);
 	direct_collective<Scope> all(buf, bytes, type, op, line);
 	if (orders)
 		ggas_fence_release();

@@ -109,6 +109,21 @@ static int call(gmpi_t *gmpi, uint64_t *words, uint64_t what, uint64_t handle)
 	return (int)error;
 }
 
+/* A sum of 4 bytes of each rank, where they lay. */
+static void in_place(gmpi_t *gmpi, uint64_t *words)
+{
+	int32_t value, sum = 0;
+	int rank = -1, size = 0;
+
+	WANT(GMPI_SUCCESS, gmpi_comm_rank(gmpi, GMPI_COMM_WORLD, &rank));
+	WANT(GMPI_SUCCESS, gmpi_comm_size(gmpi, GMPI_COMM_WORLD, &size));
+	value = 1 + rank;
+	WANT(GMPI_SUCCESS, gmpi_write(gmpi, words + 2, &value, sizeof(value)));
+	WANT(GMPI_SUCCESS, call(gmpi, words, CALLS_IN_PLACE, GMPI_COMM_WORLD));
+	WANT(GMPI_SUCCESS, gmpi_read(gmpi, &sum, words + 2, sizeof(sum)));
+	WANT(size * (size + 1) / 2, sum);
+}
+
 /* A value around the ring of a communicator. */
 static void around(gmpi_t *gmpi, uint64_t *words, uint64_t comm)
 {
@@ -222,6 +237,7 @@ int main(void)
 	windows(gmpi, words);
 	kernels(gmpi, words);
 	WANT(GMPI_SUCCESS, call(gmpi, words, CALLS_BARRIER, GMPI_COMM_WORLD));
+	in_place(gmpi, words);
 	closed = gmpi;
 	WANT(GMPI_SUCCESS, gmpi_close(&gmpi));
 	WANT(1, gmpi == NULL);

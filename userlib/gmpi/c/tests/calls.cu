@@ -3,6 +3,19 @@
 
 #include "calls.h"
 
+/* Names that stand for a type are as long as it. */
+constexpr bool calls_fits(GMPI_Datatype type, size_t bytes) { return (type & GMPI_TYPE_SIZE_MASK) == bytes; }
+static_assert(calls_fits(MPI_INT8_T, 1) && calls_fits(MPI_INT16_T, 2) && calls_fits(MPI_INT32_T, 4) && calls_fits(MPI_INT64_T, 8), "");
+static_assert(calls_fits(MPI_UINT8_T, 1) && calls_fits(MPI_UINT16_T, 2) && calls_fits(MPI_UINT32_T, 4) && calls_fits(MPI_UINT64_T, 8), "");
+static_assert(calls_fits(MPI_C_BOOL, sizeof(bool)) && calls_fits(MPI_AINT, sizeof(MPI_Aint)) &&
+		      calls_fits(MPI_LONG_LONG_INT, sizeof(long long)), "");
+
+/* Compiled, as all that GMPI_IN_PLACE stands for is a pointer. */
+GGAS_FN int calls_in_place(gmpi_buf_t *buf, int32_t *sum)
+{
+	return GMPI_Allreduce(buf, GMPI_IN_PLACE, sum, 1, MPI_INT32_T, MPI_SUM, MPI_COMM_WORLD);
+}
+
 GGAS_KERNEL(calls, calls_args)
 {
 	auto *buf = reinterpret_cast<gmpi_buf_t *>(args.buf);
@@ -14,6 +27,9 @@ GGAS_KERNEL(calls, calls_args)
 		break;
 	case CALLS_BARRIER:
 		error = GMPI_Barrier(buf, args.handle);
+		break;
+	case CALLS_IN_PLACE:
+		error = calls_in_place(buf, reinterpret_cast<int32_t *>(words + 2));
 		break;
 	case CALLS_PUT:
 		error = GMPI_Win_fence(buf, 0, args.handle);

@@ -6,7 +6,7 @@
 #include <gmpi.h>
 
 /* What a kernel does, by all threads of its blocks. */
-enum { CALLS_OPEN = 1, CALLS_BARRIER, CALLS_PUT, CALLS_SEND_NEXT, CALLS_NOTHING };
+enum { CALLS_OPEN = 1, CALLS_BARRIER, CALLS_PUT, CALLS_SEND_NEXT, CALLS_IN_PLACE, CALLS_NOTHING };
 
 struct calls_args {
 	uint64_t buf;		/* gmpi_buf_t */

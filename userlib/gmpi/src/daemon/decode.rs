@@ -1,7 +1,7 @@
 //! Arguments of calls, checked: what a kernel wrote may be anything.
 
 use crate::carrier::{Comm, Operation, Place, Type};
-use crate::layout::{self, GMPI_IN_PLACE, GMPI_PROC_NULL};
+use crate::layout::{self, GMPI_IN_PLACE_ADDRESS, GMPI_PROC_NULL};
 use crate::memory::Span;
 use crate::rings::Attribute;
 use crate::{Class, Status};
@@ -103,7 +103,7 @@ impl Daemon {
         }
         let root = root_of(root, place)?;
         let receives = everywhere || root == place.rank;
-        let in_place = from == u64::from(GMPI_IN_PLACE);
+        let in_place = from == u64::from(GMPI_IN_PLACE_ADDRESS);
         if in_place && !receives {
             return Err(Class::BUFFER);
         }
@@ -122,7 +122,7 @@ impl Daemon {
         let to_of = type_of(to_of)?;
         let block = bytes(to_count, to_of)?;
         let to = self.attached.span(to, block.checked_mul(place.size.into()).ok_or(Class::COUNT)?)?;
-        let in_place = from == u64::from(GMPI_IN_PLACE);
+        let in_place = from == u64::from(GMPI_IN_PLACE_ADDRESS);
         if in_place && all_to_all {
             return Err(Class::ARG);
         }

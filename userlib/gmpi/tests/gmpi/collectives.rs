@@ -22,8 +22,11 @@ fn collectives_of_every_size() {
                 .call(GMPI_CALL_ALLGATHER, &[from, 3, LONG, to + 32768, 3, LONG, WORLD])
                 .call(GMPI_CALL_ALLTOALL, &[from, 2, LONG, to + 65536, 2, LONG, WORLD])
                 .call(GMPI_CALL_BCAST, &[from, count, LONG, size as u64 / 2, WORLD])
-                .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE.into(), from, 1, LONG, GMPI_MIN.into(), WORLD])
-                .call(GMPI_CALL_ALLGATHER, &[GMPI_IN_PLACE.into(), 0, 0, to + 32768, 3, LONG, WORLD])
+                .call(
+                    GMPI_CALL_ALLREDUCE,
+                    &[GMPI_IN_PLACE_ADDRESS.into(), from, 1, LONG, GMPI_MIN.into(), WORLD],
+                )
+                .call(GMPI_CALL_ALLGATHER, &[GMPI_IN_PLACE_ADDRESS.into(), 0, 0, to + 32768, 3, LONG, WORLD])
                 .call(GMPI_CALL_COMM_PLACE, &[WORLD])
         };
         let results = world.succeed((0..size).map(script).collect());

@@ -130,7 +130,7 @@ fn barriers_and_sums_in_place_go_on_and_on() {
         let at = world.ranks[rank].at(4096 * block);
         let start = Script::default().call(SELFTEST_GMPI_FILL, &[at, 3, rank as u64 + 10 * block as u64]);
         (0..rounds).fold(start, |script, round: u64| {
-            let sum = [GMPI_IN_PLACE.into(), at, round % 4, LONG, GMPI_MAX.into(), comm];
+            let sum = [GMPI_IN_PLACE_ADDRESS.into(), at, round % 4, LONG, GMPI_MAX.into(), comm];
             let script = script.call(GMPI_CALL_ALLREDUCE, &sum);
             if round.is_multiple_of(3) { script.call(GMPI_CALL_BARRIER, &[comm]) } else { script }
         })

@@ -112,7 +112,10 @@ fn vectors_of_allreduces_around_the_limit_come_whole_in_place_and_elsewhere() {
                     let sum = u64::from(GMPI_SUM);
                     Script::default()
                         .call(GMPI_CALL_ALLREDUCE, &[at(8), at(4096), count, LONG, sum, WORLD])
-                        .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE.into(), at(8192), count, LONG, sum, WORLD])
+                        .call(
+                            GMPI_CALL_ALLREDUCE,
+                            &[GMPI_IN_PLACE_ADDRESS.into(), at(8192), count, LONG, sum, WORLD],
+                        )
                         .scope(scope)
                 };
                 world.succeed_in((0..3).map(script).collect(), threads);

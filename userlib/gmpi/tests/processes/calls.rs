@@ -34,7 +34,7 @@ pub fn everything(here: &Here) {
             .call(GMPI_CALL_ALLGATHER, &[at, 1, LONG, half + 128, 1, LONG, WORLD])
             .call(GMPI_CALL_ALLTOALL, &[at, 1, LONG, half + 256, 1, LONG, WORLD])
             .call(GMPI_CALL_BCAST, &[at, 6, LONG, size - 1, WORLD])
-            .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE.into(), at, 1, LONG, GMPI_PROD.into(), WORLD])
+            .call(GMPI_CALL_ALLREDUCE, &[GMPI_IN_PLACE_ADDRESS.into(), at, 1, LONG, GMPI_PROD.into(), WORLD])
             .call(GMPI_CALL_RECV, &[at, 1, INT, -2i64 as u64, 0, WORLD])
             // Behind the barrier others may have gone on.
             .call(GMPI_CALL_IPROBE, &[u64::MAX, u64::MAX, WORLD])

@@ -170,7 +170,7 @@ impl Program<'_> {
                 }
                 2 if i == root && in_place => {
                     let at = both(plan, &mine, &bytes_of(&sum), rng);
-                    (GMPI_CALL_REDUCE, vec![GMPI_IN_PLACE.into(), at, c, LONG, op, root as u64, comm])
+                    (GMPI_CALL_REDUCE, vec![GMPI_IN_PLACE_ADDRESS.into(), at, c, LONG, op, root as u64, comm])
                 }
                 2 => {
                     let result = if i == root { bytes_of(&sum) } else { Vec::new() };
@@ -179,7 +179,7 @@ impl Program<'_> {
                 }
                 3 if in_place => {
                     let at = both(plan, &mine, &bytes_of(&sum), rng);
-                    (GMPI_CALL_ALLREDUCE, vec![GMPI_IN_PLACE.into(), at, c, LONG, op, comm])
+                    (GMPI_CALL_ALLREDUCE, vec![GMPI_IN_PLACE_ADDRESS.into(), at, c, LONG, op, comm])
                 }
                 3 => {
                     let (from, to) = (plan.source(&mine, rng), plan.target(len, &bytes_of(&sum), rng));
