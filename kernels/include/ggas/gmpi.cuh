@@ -100,7 +100,7 @@ GMPI_SCOPED GMPI_Request_free(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
 		return GMPI_SUCCESS;
 	ggas_impl::gmpi_team<Scope>::all::meet();
 	uint64_t handle = *request;
-	int error = ggas_impl::gmpi_is_direct(handle) ?
+	int error = ggas_impl::direct_is_own(handle) ?
 			    ggas_impl::direct_free<Scope>(buf, handle) :
 			    ggas_impl::gmpi_call<Scope, true>(buf, line, GMPI_CALL_REQUEST_FREE, ggas_impl::gmpi_nothing(), handle);
 	if (ggas_impl::gmpi_team<Scope>::all::thread() == 0)

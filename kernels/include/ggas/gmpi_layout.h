@@ -94,7 +94,7 @@
 /* A request of a direct communicator, which the daemon does not know: its number among the block's sends or receives of a member, plus one;
  * the member; the port; whether it waits for another one, too; whether it receives. */
 #define GMPI_REQUEST_PEER_SHIFT	32
-#define GMPI_REQUEST_AFTER_SHIFT	60	/* it took the place of one that was not over */
+#define GMPI_REQUEST_AFTER_SHIFT	60	/* it took the place of one that was not over; of the daemon's: of a direct one */
 #define GMPI_REQUEST_RECEIVES_SHIFT	61
 #define GMPI_REQUEST_DIRECT_SHIFT	62
 
@@ -206,7 +206,7 @@ struct gmpi_direct_op {
 	int32_t tag;
 	uint32_t error;
 	uint32_t number;	/* low half of the request's handle */
-	uint32_t told;		/* of a receive: a wait or a test has said what it came to */
+	uint32_t told;		/* bit 0: of a receive, what it came to was told; above: which of the daemon's has its place */
 };
 
 /* The sends, or the receives: how many were begun and are over, and how many bytes of the next one are through. */

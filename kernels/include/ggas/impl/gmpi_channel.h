@@ -33,10 +33,15 @@ GGAS_FN gmpi_direct *gmpi_direct_of(const gmpi_buf *buf, uint64_t comm, int rank
 	return direct && rank != GMPI_PROC_NULL && direct->comm == comm ? direct : nullptr;
 }
 
+/* A request that its callers go on with: a direct one, or one of the daemon's that took the place of such a one. */
 GGAS_FN bool gmpi_is_direct(uint64_t handle)
 {
-	return handle >> GMPI_REQUEST_DIRECT_SHIFT & 1 && !(handle >> GMPI_REQUEST_PERSISTENT_SHIFT);
+	constexpr uint64_t either = uint64_t(1) << GMPI_REQUEST_DIRECT_SHIFT | uint64_t(1) << GMPI_REQUEST_AFTER_SHIFT;
+	return (handle & either) && !(handle >> GMPI_REQUEST_PERSISTENT_SHIFT);
 }
+
+/* The former. */
+GGAS_FN bool direct_is_own(uint64_t handle) { return handle >> GMPI_REQUEST_DIRECT_SHIFT == 1; }
 
 /* Whether a message travels in lines: it has room in those of a slot. */
 GGAS_FN bool direct_is_short(uint64_t bytes, uint64_t slot_bytes) { return bytes <= GMPI_DIRECT_SHORT && 2 * bytes <= slot_bytes; }

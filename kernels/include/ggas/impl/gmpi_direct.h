@@ -17,10 +17,38 @@ GGAS_LONG int direct_wait_before(const gmpi_buf *buf, uint64_t handle, uint32_t 
 	while (handle && !error) {
 		uint64_t before = direct_before(buf, handle);
 		gmpi_channel *state = direct_channel_of(buf, handle);
-		error = state ? direct_wait_in<Scope>(buf, state, others, handle, nullptr, line) : GMPI_ERR_REQUEST;
+		if (!direct_is_own(handle))
+			error = direct_asks_daemon<Scope>(buf, true, handle, nullptr, line).error;
+		else
+			error = state ? direct_wait_in<Scope>(buf, state, others, handle, nullptr, line) : GMPI_ERR_REQUEST;
 		handle = before;
 	}
 	*jobs = others.jobs();
+	return error;
+}
+
+/* Waits for one of the daemon's that took the place of a direct one, and for that; its place then holds none. By the leader. */
+template <ggas_scope Scope>
+GGAS_LONG int direct_wait_after(const gmpi_buf *buf, uint64_t *request, gmpi_status *status, uint32_t line, uint32_t *jobs)
+{
+	using team = gmpi_team<Scope>;
+	uint64_t handle = *request;
+	if (!direct_is_after(buf, handle))
+		return GMPI_ERR_REQUEST;
+	uint64_t before = direct_before(buf, handle);
+	int error = direct_asks_daemon<Scope>(buf, true, handle, status, line).error;
+	bool is_open = error == GMPI_ERR_TIMEOUT || error == GMPI_ERR_DAEMON;
+	if (!is_open) {
+		int failed = direct_wait_before<Scope>(buf, before, line, jobs);
+		is_open = failed == GMPI_ERR_TIMEOUT || failed == GMPI_ERR_DAEMON;
+		error = is_open || !error ? failed : error;
+	}
+	team::meet();
+	if (team::lane() == 0 && !is_open)
+		*request = 0;
+	else if (team::lane() == 0 && before)
+		direct_gives_place(buf, before, handle); /* who waits again finds it */
+	team::meet();
 	return error;
 }
 
@@ -31,8 +59,12 @@ GGAS_FN int direct_wait_led(const gmpi_buf *buf, direct_crew<Scope> &others, uin
 	using team = gmpi_team<Scope>;
 	uint64_t handle = *request;
 	gmpi_channel *state = direct_channel_of(buf, handle);
-	if (!state)
-		return GMPI_ERR_REQUEST;
+	if (GGAS_RARE(!state)) {
+		uint32_t jobs = others.jobs();
+		int failed = direct_wait_after<Scope>(buf, request, status, line, &jobs);
+		others = direct_crew<Scope>(jobs);
+		return failed;
+	}
 	uint64_t before = direct_before(buf, handle);
 	int error = direct_wait_in<Scope>(buf, state, others, handle, status, line);
 	if (GGAS_RARE(before && !error)) {
@@ -153,16 +185,17 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 	crew others;
 	uint64_t handle = *request, before = handle;
 	gmpi_channel *state = direct_channel_of(buf, handle);
-	if (!state)
+	if (!state && !direct_is_after(buf, handle))
 		return told(others.end(GMPI_ERR_REQUEST));
 	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
 	others = crew(direct_progress<Scope>(buf, direct, line, others.jobs()).jobs);
-	bool gone = false;
+	uint64_t gone = 0;
 	for (; before && !gone; before = direct_before(buf, before)) {
-		if (direct_is_over(buf, before))
+		if (direct_either_is_over<Scope>(buf, before, line))
 			continue;
 		/* What a dead member sent before may come with one more step. */
-		gone = direct_lead_sees_gone<Scope>(direct, direct_peer(before));
+		if (direct_is_own(before) && direct_lead_sees_gone<Scope>(direct, direct_peer(before)))
+			gone = before;
 		direct_moved moved = { false, others.jobs() };
 		if (gone)
 			moved = direct_progress<Scope>(buf, direct, line, others.jobs());
@@ -170,14 +203,25 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 		if (!gone || moved.any)
 			return told(others.end(GMPI_SUCCESS));
 	}
+	int failed = GMPI_SUCCESS;
 	for (before = direct_before(buf, handle); GGAS_RARE(before);) {
 		uint64_t told_too = before;
 		before = direct_before(buf, before);
+		/* What is over takes no time. */
+		if (!direct_is_own(told_too) && !gone && !failed)
+			failed = direct_asks_daemon<Scope>(buf, true, told_too, nullptr, line).error;
 		team::meet();
 		if (team::lane() == 0)
 			direct_forget(buf, told_too);
 	}
-	int error = gone ? direct_failed<Scope>(handle, status) : direct_told<Scope>(state, handle, { false, 0, 0, 0 }, status);
+	int error;
+	if (gone)
+		error = direct_failed<Scope>(state ? handle : gone, status);
+	else if (state)
+		error = direct_told<Scope>(state, handle, { false, 0, 0, 0 }, status);
+	else
+		error = direct_asks_daemon<Scope>(buf, true, handle, status, line).error;
+	error = error ? error : failed;
 	team::meet();
 	if (team::lane() == 0)
 		*request = 0;
@@ -199,7 +243,11 @@ GGAS_LONG bool direct_places_over(const gmpi_buf *buf, uint32_t count, const uin
 	for (uint32_t i = 0; i < count && team::lane() == 0 && !open; i++)
 		for (uint64_t handle = gmpi_is_direct(requests[i]) ? requests[i] : 0; handle; handle = direct_before(buf, handle))
 			open |= !direct_is_over(buf, handle) && !direct_is_gone(direct, direct_peer(handle));
-	return !others.end(team::from_first(open));
+	open = team::from_first(open);
+	for (uint32_t i = 0; i < count && !open; i++)
+		for (uint64_t handle = gmpi_is_direct(requests[i]) ? requests[i] : 0; handle && !open; handle = direct_before(buf, handle))
+			open = !direct_is_own(handle) && !direct_either_is_over<Scope>(buf, handle, line);
+	return !others.end(open);
 }
 
 } /* namespace ggas_impl */

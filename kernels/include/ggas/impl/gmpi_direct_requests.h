@@ -9,7 +9,7 @@
 #define GGAS_IMPL_GMPI_DIRECT_REQUESTS_H
 
 #include "gmpi_channel.h"
-#include "gmpi_gone.h"
+#include "gmpi_earlier.h"
 
 namespace ggas_impl
 {
@@ -64,96 +64,11 @@ GGAS_LONG direct_moved direct_progress(const gmpi_buf *buf, const gmpi_direct *d
 	return { any, others.jobs() };
 }
 
-/* A handle of this block's: whether it is one, and over. */
-GGAS_FN bool direct_is_over(const gmpi_direct_end &end, uint64_t handle)
-{
-	/* Numbers are as long as a handle has room for. */
-	return static_cast<int32_t>(static_cast<uint32_t>(end.done) - static_cast<uint32_t>(handle)) >= 0;
-}
-
-/* What the calling block exchanges with a member. */
-GGAS_FN gmpi_channel *direct_state(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t peer)
-{
-	uint32_t block = buf->single ? 0 : ggas_block();
-	return reinterpret_cast<gmpi_channel *>(direct->channels) + uint64_t(block) * direct->size + peer;
-}
-
-GGAS_FN uint64_t direct_handle(const gmpi_buf *buf, uint32_t peer, uint64_t number, bool receives)
-{
-	uint64_t block = buf->single ? 0 : ggas_block();
-	return uint64_t(1) << GMPI_REQUEST_DIRECT_SHIFT | uint64_t(receives) << GMPI_REQUEST_RECEIVES_SHIFT |
-	       block << GMPI_REQUEST_PORT_SHIFT | uint64_t(peer) << GMPI_REQUEST_PEER_SHIFT | ((number + 1) & 0xffffffff);
-}
-
-GGAS_FN bool direct_receives(uint64_t handle) { return handle >> GMPI_REQUEST_RECEIVES_SHIFT & 1; }
-GGAS_FN uint32_t direct_peer(uint64_t handle) { return static_cast<uint32_t>(handle >> GMPI_REQUEST_PEER_SHIFT) & 0xffff; }
-
-/* The channel of a handle; null: it is none of this block's. */
-GGAS_FN gmpi_channel *direct_channel_of(const gmpi_buf *buf, uint64_t handle)
-{
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
-	uint32_t block = buf->single ? 0 : ggas_block(), peer = direct_peer(handle);
-	bool known = direct && gmpi_is_direct(handle) && peer < direct->size &&
-		     (handle >> GMPI_REQUEST_PORT_SHIFT & 0x3ff) == block;
-	if (!known)
-		return nullptr;
-	gmpi_channel *state = direct_state(buf, direct, peer);
-	const gmpi_direct_end &end = direct_receives(handle) ? state->receives : state->sends;
-	bool begun = static_cast<int32_t>(static_cast<uint32_t>(end.posted) - static_cast<uint32_t>(handle)) >= 0;
-	return begun && static_cast<uint32_t>(handle) ? state : nullptr;
-}
-
-/* Of a handle in a place: none that this block knows is over, too. */
-GGAS_FN bool direct_is_over(const gmpi_buf *buf, uint64_t handle)
-{
-	const gmpi_channel *state = direct_channel_of(buf, handle);
-	return !state || direct_is_over(direct_receives(handle) ? state->receives : state->sends, handle);
-}
-
-/* A receive whose place a later one needed; null: its outcome was told. */
-GGAS_COLD gmpi_direct_op *direct_kept_op(gmpi_channel *state, uint64_t handle)
-{
-	for (gmpi_direct_op &op : state->kept)
-		if (op.number == static_cast<uint32_t>(handle) && !op.told)
-			return &op;
-	return nullptr;
-}
-
-/* Where the block keeps what is asked for; null: it was told, and a later one has its place. */
-GGAS_FN gmpi_direct_op *direct_op(gmpi_channel *state, uint64_t handle)
-{
-	uint32_t number = static_cast<uint32_t>(handle) - 1;
-	bool receives = direct_receives(handle);
-	gmpi_direct_op *op = (receives ? state->receive : state->send) + number % GMPI_DIRECT_OPS;
-	if (op->number == static_cast<uint32_t>(handle))
-		return op;
-	return receives ? direct_kept_op(state, handle) : nullptr;
-}
-
-/* The one whose place it took; 0: none. */
-GGAS_FN uint64_t direct_before(const gmpi_buf *buf, uint64_t handle)
-{
-	if (!(handle >> GMPI_REQUEST_AFTER_SHIFT & 1))
-		return 0;
-	gmpi_channel *state = direct_channel_of(buf, handle);
-	const gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
-	return op ? op->before : 0;
-}
-
-/* Nobody will ask any more what a receive came to. By one lane. */
-GGAS_COLD void direct_forget(const gmpi_buf *buf, uint64_t handle)
-{
-	gmpi_channel *state = direct_receives(handle) ? direct_channel_of(buf, handle) : nullptr;
-	gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
-	if (op)
-		op->told = 1;
-}
-
 /* Keeps what a receive came to that is over and not told. False: there is no place for it. By one lane. */
 GGAS_COLD bool direct_keeps(gmpi_channel *state, const gmpi_direct_op &op)
 {
 	uint32_t place = 0;
-	while (place < GMPI_DIRECT_OPS && state->kept[place].number && !state->kept[place].told)
+	while (place < GMPI_DIRECT_OPS && state->kept[place].number && !(state->kept[place].told & 1))
 		place++;
 	if (place == GMPI_DIRECT_OPS)
 		return false;
@@ -173,7 +88,7 @@ template <ggas_scope Scope> GGAS_LONG bool direct_makes_room(gmpi_channel *state
 	for (uint64_t here = team::lanes(); here == team::lanes() && room < GMPI_DIRECT_OPS; room += here) {
 		uint64_t at = room + team::lane();
 		const gmpi_direct_op &op = state->receive[(number + at) % GMPI_DIRECT_OPS];
-		here = team::leading(at < GMPI_DIRECT_OPS && (!op.number || (op.told && is_over(op))));
+		here = team::leading(at < GMPI_DIRECT_OPS && (!op.number || ((op.told & 1) && is_over(op))));
 	}
 	if (!room) {
 		const gmpi_direct_op &op = state->receive[number % GMPI_DIRECT_OPS];
@@ -312,15 +227,12 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	auto has_room = [=] {
 		return receives ? direct_makes_room<Scope>(state, number) : number - end->done < GMPI_DIRECT_OPS;
 	};
-	bool is_open = before && !direct_is_over(buf, before);
 	if (!has_room()) {
 		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
 		if (!has_room())
 			return { direct_lead_sees_gone<Scope>(direct, peer) ? GMPI_ERR_PROC_FAILED : GMPI_ERR_NO_MEM, jobs, 0 };
 	}
-	if (before && !is_open && team::lane() == 0)
-		direct_forget(buf, before);
-	before = is_open ? before : 0;
+	before = before ? direct_earlier<Scope>(buf, before) : 0;
 	/* All lanes have loaded the counts. */
 	team::meet();
 	if (team::lane() == 0) {
@@ -380,7 +292,7 @@ template <ggas_scope Scope> GGAS_LONG direct_outcome direct_kept(gmpi_channel *s
 		outcome = { true, static_cast<int>(op->error), op->tag, op->got };
 	gmpi_team<Scope>::meet();
 	if (op && last && gmpi_team<Scope>::lane() == 0)
-		op->told = 1;
+		op->told |= 1;
 	return outcome;
 }
 

@@ -240,10 +240,16 @@ GGAS_LONG int gmpi_get_status(const gmpi_buf *buf, uint64_t *request, int *flag,
 		return gmpi_many_error(answer);
 	}
 	gmpi_channel *state = direct_channel_of(buf, handle);
-	if (!state)
+	if (!state && !direct_is_after(buf, handle))
 		return GMPI_ERR_REQUEST;
 	if (!direct_places_over<Scope>(buf, 1, request, line))
 		return GMPI_SUCCESS;
+	if (!state) {
+		uint64_t plain = handle & ~(uint64_t(1) << GMPI_REQUEST_AFTER_SHIFT);
+		int answer = gmpi_ask<Scope>(buf, port, GMPI_CALL_GET_STATUS, 1, &plain, status, line);
+		*flag = (answer & gmpi_many_flag) != 0;
+		return gmpi_many_error(answer);
+	}
 	*flag = 1;
 	int error = direct_is_over(buf, handle) ? direct_kept<ggas_scope::thread>(state, handle, false).error : GMPI_ERR_PROC_FAILED;
 	if (team::thread() == 0 && error == GMPI_ERR_PROC_FAILED)

@@ -21,8 +21,12 @@ template <class Team> struct gmpi_new_request {
 	bool persistent;
 	GGAS_FN void operator()(const gmpi_port *, const gmpi_result &result) const
 	{
-		if (Team::lane() == 0)
-			*place = result.error ? 0 : gmpi_handle(buf, result.number, persistent);
+		if (Team::lane() != 0)
+			return;
+		uint64_t handle = result.error ? 0 : gmpi_handle(buf, result.number, persistent);
+		if (buf->direct && handle && !persistent && GGAS_RARE(gmpi_is_direct(*place)))
+			handle |= direct_gives_place(buf, *place, handle);
+		*place = handle;
 	}
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::short::Message;
 use crate::carrier::{Carrier, Token};
-use crate::layout::{GMPI_REQUEST_PERSISTENT_SHIFT, GMPI_REQUEST_PORT_SHIFT};
+use crate::layout::{GMPI_REQUEST_AFTER_SHIFT, GMPI_REQUEST_PERSISTENT_SHIFT, GMPI_REQUEST_PORT_SHIFT};
 use crate::memory::Landed;
 use crate::{Class, Status};
 
@@ -67,7 +67,7 @@ pub(crate) enum Progress {
 
 /// Port and number of a handle.
 pub(crate) fn parts(handle: u64) -> (usize, u64) {
-    let port = handle >> GMPI_REQUEST_PORT_SHIFT & 0x7fff;
+    let port = key(handle) >> GMPI_REQUEST_PORT_SHIFT;
     (port as usize, handle & ((1 << GMPI_REQUEST_PORT_SHIFT) - 1))
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn handle(port: usize, number: u64) -> u64 {
     (port as u64) << GMPI_REQUEST_PORT_SHIFT | (number + 1)
 }
 
-/// Without the bit that is for kernels alone.
+/// Without the bits that are for kernels alone.
 fn key(handle: u64) -> u64 {
-    handle & !(1 << GMPI_REQUEST_PERSISTENT_SHIFT)
+    handle & !(1 << GMPI_REQUEST_PERSISTENT_SHIFT | 1 << GMPI_REQUEST_AFTER_SHIFT)
 }
 
 impl Requests {

@@ -206,28 +206,6 @@ fn bytes_at_any_address_come_whole() {
 }
 
 #[test]
-fn two_requests_in_one_place_complete_both() {
-    // The paper's Fig. 6, with a send that needs the receiver to go on.
-    let world = World::new(2, &config());
-    let comm = direct(&world, 1, SMALL);
-    let (count, half) = (20_000u64, BYTES / 2);
-    let call = |rank: usize, at: usize| [world.ranks[rank].at(at), count, LONG, 1 - rank as u64, 4, comm];
-    let both = |rank: usize| {
-        Script::default()
-            .call(SELFTEST_GMPI_FILL, &[world.ranks[rank].at(0), count, 100 * rank as u64])
-            .call(GMPI_CALL_IRECV, &call(rank, half))
-            .call(GMPI_CALL_ISEND, &call(rank, 0))
-            .call(GMPI_CALL_WAIT, &[])
-    };
-    // Both are started where the last call's request lies.
-    world.succeed(vec![both(0), both(1)]);
-    for (rank, of) in world.ranks.iter().zip([1, 0]) {
-        let came = rank.memory.read_u64s(half, count as usize).expect("in range");
-        assert!(came.into_iter().eq(100 * of..100 * of + count), "the receive was waited for, too");
-    }
-}
-
-#[test]
 fn what_direct_communicators_do_not_have_is_refused_and_all_else_is_the_daemons() {
     let world = World::new(2, &config());
     let comm = direct(&world, 1, SMALL);

@@ -6,6 +6,7 @@ mod direct;
 mod direct_collectives;
 mod direct_late;
 mod direct_now;
+mod direct_one_place;
 mod errors;
 mod limits;
 mod many;
