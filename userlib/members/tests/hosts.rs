@@ -177,6 +177,7 @@ fn bytes_go_between_some_ranks() {
     assert!(refused.contains("8001 bytes are too many for one letter"), "{refused}");
     assert!(ranks[1].ask("write=3,1").contains("rank 3"));
     assert_eq!(ranks[2].ask("write=1,7"), "sent");
+    all_do(&mut ranks, "barrier=60000"); // what was sent before it has come
     ranks.remove(2).kill();
     assert_eq!(ranks[1].ask("losses=1"), "lost [2], [2]");
     assert_eq!(ranks[1].ask("read=2"), "7 bytes");
