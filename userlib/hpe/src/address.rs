@@ -115,6 +115,18 @@ pub const fn view(address: u64) -> u64 {
     }
 }
 
+/// Whether the host can read the byte at an address: of memory of GPUs it cannot. `None` where the system does not say so, as in
+/// containers that forbid the call.
+pub fn is_memory(address: u64) -> Option<bool> {
+    let mut byte = 0u8;
+    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
+    // SAFETY: the system reads a byte of this process for us, if there is one, into `byte`.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    let failed = || std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT);
+    if read == 1 { Some(true) } else { failed().then_some(false) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +170,20 @@ mod tests {
             assert_eq!(owner(host), Owner::Host, "{host:#x}");
             assert_eq!(view(host), host);
         }
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_found() {
+        let here = 7u8;
+        assert_eq!(is_memory(&raw const here as u64), Some(true));
+        // SAFETY: a new page, which nobody uses.
+        let page = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0)
+        };
+        assert!(page != libc::MAP_FAILED);
+        assert_eq!(is_memory(page as u64), Some(false));
+        // SAFETY: the same page.
+        assert_eq!(unsafe { libc::munmap(page, 4096) }, 0);
     }
 }

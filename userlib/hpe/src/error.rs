@@ -42,7 +42,8 @@ pub enum HpeError {
         /// The length in bytes.
         len: usize,
     },
-    /// A null pointer, or a range beyond the end of the address space.
+    /// A null pointer, a range beyond the end of the address space, or, where there are GPUs, memory that is not there (as what was
+    /// freed on one).
     #[error("{len} bytes at {address:#x} are no memory: pass what an allocation returned")]
     NoMemory {
         /// The address.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::Gpu;
 
-use crate::address::{DeviceId, Owner, owner};
+use crate::address::{DeviceId, Owner, is_memory, owner};
 use crate::context::Context;
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
@@ -168,6 +168,10 @@ impl Objects {
                 within(address, len, index.unwrap_or_default(), found)
             }
             _ => match of_gpu(address, contexts) {
+                // Of GPUs: what was freed there is not told from the host's by its bits, and a read of it would end the process.
+                None if has_gpu(contexts) && is_memory(address) == Some(false) => {
+                    Err(HpeError::NoMemory { address, len })
+                }
                 None => Ok(Place::Host(address)),
                 Some(index) => match self.at(address) {
                     Some(found) => within(address, len, index, found),
@@ -181,9 +185,13 @@ impl Objects {
 
 /// The context of the GPU that holds an address, as CUDA's driver says, who is asked only where there are GPUs.
 pub(crate) fn of_gpu(address: u64, contexts: &[Context]) -> Option<usize> {
-    contexts.iter().find_map(|context| context.device.gpu())?;
+    has_gpu(contexts).then_some(())?;
     let holder = Gpu::holder(address)?;
     contexts.iter().position(|context| context.device.gpu().is_some_and(|gpu| gpu.ordinal() == holder))
+}
+
+fn has_gpu(contexts: &[Context]) -> bool {
+    contexts.iter().any(|context| context.device.gpu().is_some())
 }
 
 /// Checks the bounds of a range that begins in an allocation.

@@ -3,14 +3,17 @@
 //! A call whose pointer is the host's goes to the C library's own at once.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use ggas_hpe::address::{Owner, owner};
+use ggas_hpe::address::{Owner, is_memory, owner};
 use ggas_hpe::{HpeError, PinnedBuffers, Runtime};
 
 mod next;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// Until then no pointer of a GPU is known, and the driver must not be asked: it may be the one that calls.
+static IS_MAKING: AtomicBool = AtomicBool::new(false);
 
 /// The runtime of this process: made at the first call that needs it.
 fn runtime() -> Result<&'static Runtime, HpeError> {
@@ -21,10 +24,13 @@ fn runtime() -> Result<&'static Runtime, HpeError> {
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_none() {
         let asked = std::env::var("GGAS_HPE_DEVICES").ok().and_then(|asked| asked.parse().ok());
+        IS_MAKING.store(true, Ordering::Release);
         let gpus = ggas_gpu::Gpu::all().unwrap_or_default();
         let direct = std::env::var_os("GGAS_HPE_DIRECT_STORAGE").is_some_and(|asked| asked != "0");
         let builder = Runtime::builder().executors(asked.unwrap_or(1)).gpus(gpus).direct_storage(direct);
-        let _ = RUNTIME.set(builder.build()?);
+        let built = builder.build();
+        IS_MAKING.store(false, Ordering::Release);
+        let _ = RUNTIME.set(built?);
     }
     // Set above, or by who made it before.
     RUNTIME.get().ok_or(HpeError::Forked)
@@ -38,9 +44,13 @@ fn is_device(pointer: *const c_void) -> bool {
     }
 }
 
-/// Whether it is a GPU's, as CUDA's driver says.
+/// Whether it is a GPU's, as CUDA's driver says. It is not asked about what the host can read: the driver itself calls `fread` as it
+/// begins, and would wait for itself.
 fn is_gpus(pointer: *const c_void) -> bool {
-    next::uses_cuda() && ggas_gpu::Gpu::holder(pointer as u64).is_some()
+    next::uses_cuda()
+        && is_memory(pointer as u64) != Some(true)
+        && !IS_MAKING.load(Ordering::Acquire)
+        && ggas_gpu::Gpu::holder(pointer as u64).is_some()
 }
 
 /// Whether a call that the C library ended so is to be made here: the kernel has no memory at a pointer of CUDA's. Who does not use CUDA
