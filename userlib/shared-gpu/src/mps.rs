@@ -117,12 +117,17 @@ fn daemon(folder: &Path) -> Option<u32> {
     Some(number.trim().parse().unwrap_or(0))
 }
 
-/// Whether a process is there that has not ended.
+/// Whether a process is there that has not ended, and does not end just now: its connections may be closed already then.
 fn runs(process: u32) -> bool {
+    /// Of the kernel's flags of a process (`PF_EXITING`).
+    const ENDS: u32 = 4;
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The state stands behind the name, which is in brackets and may be any.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    // The state stands behind the name, which is in brackets and may be any; the flags are the sixth word behind it.
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
+    let mut words = rest.split(' ');
+    let has_ended = words.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    let flags = words.nth(5).and_then(|flags| flags.parse::<u32>().ok()).unwrap_or(0);
+    !has_ended && flags & ENDS == 0
 }
 
 /// Processes that a daemon has started to serve: any of its threads may have.

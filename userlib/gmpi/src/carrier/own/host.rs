@@ -121,13 +121,15 @@ impl Own {
     /// the others are owed leaves all the same.
     pub(super) fn leave(&mut self) -> Result<(), GmpiError> {
         let what = "the end of GMPI";
+        let mut met = Ok(());
         if !self.known.contains(&true) || self.closing.is_some() {
             let token = self.begin_closing().map_err(|class| GmpiError::Failed { what, class })?;
-            self.wait(what, token)?;
+            // Where a death ends it, what is owed leaves first.
+            met = self.wait(what, token).map(drop);
         }
         self.until(what, |own| own.is_quiet().then_some(()))?;
         self.watch = None;
-        Ok(())
+        met
     }
 
     /// The barrier behind which processes leave, one after the other: who still is in it may find others gone.
