@@ -8,25 +8,6 @@ pub const BENCH_PUT_BLOCK: u32 = 2;
 pub const BENCH_PUT_GRID: u32 = 3;
 pub const BENCH_PUT_BULK: u32 = 4;
 pub const BENCH_PUT_HANDOVER: u32 = 5;
-pub const BENCH_TN_SIGNAL: u32 = 0;
-pub const BENCH_TN_TRIGGER: u32 = 1;
-pub const BENCH_TN_SEND: u32 = 2;
-pub const BENCH_TN_WAIT: u32 = 3;
-pub const BENCH_TN_PREPARED: u32 = 4;
-pub const BENCH_JACOBI_NORTH: u32 = 0;
-pub const BENCH_JACOBI_SOUTH: u32 = 1;
-pub const BENCH_JACOBI_WEST: u32 = 2;
-pub const BENCH_JACOBI_EAST: u32 = 3;
-pub const BENCH_JACOBI_SIDES: u32 = 4;
-pub const BENCH_JACOBI_COUNTER: u32 = 64;
-pub const BENCH_JACOBI_EDGES: u32 = 256;
-pub const BENCH_RING_COUNTER: u32 = 64;
-pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
-pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
-pub const BENCH_LITMUS_TRIGGER_BESIDE: u32 = 64;
-pub const BENCH_LITMUS_TRIGGER_LAST: u32 = 0;
-pub const BENCH_LITMUS_TRIGGER_READER: u32 = 1;
-pub const BENCH_LITMUS_TRIGGER_STORES: u32 = 2;
 pub const BENCH_RATE_NEIGHBOURS: u32 = 0;
 pub const BENCH_RATE_APART: u32 = 1;
 pub const BENCH_RATE_SIGNAL: u32 = 2;
@@ -35,15 +16,6 @@ pub const BENCH_OVERLAP_BLOCK: u32 = 1;
 pub const BENCH_OVERLAP_WARP: u32 = 2;
 pub const BENCH_OVERLAP_BULK: u32 = 3;
 pub const BENCH_OVERLAP_RMA: u32 = 4;
-pub const BENCH_LITMUS_MESSAGE: u32 = 0;
-pub const BENCH_LITMUS_BUFFER: u32 = 1;
-pub const BENCH_LITMUS_LINE: u32 = 2;
-pub const BENCH_LITMUS_PUT: u32 = 3;
-pub const BENCH_LITMUS_CAUSALITY: u32 = 4;
-pub const BENCH_LITMUS_GRID: u32 = 5;
-pub const BENCH_LITMUS_RIGHT: u32 = 0;
-pub const BENCH_LITMUS_WEAK: u32 = 1;
-pub const BENCH_LITMUS_FENCE: u32 = 2;
 pub const BENCH_MEET_SYNC: u32 = 0;
 pub const BENCH_MEET_BARRIER: u32 = 1;
 pub const BENCH_MEET_MASTER: u32 = 2;
@@ -69,6 +41,34 @@ pub const BENCH_QUEUES_PUT: u32 = 1;
 pub const BENCH_QUEUES_BARE_SIGNAL: u32 = 2;
 pub const BENCH_QUEUES_SIGNAL: u32 = 3;
 pub const BENCH_QUEUES_RATE: u32 = 4;
+pub const BENCH_LITMUS_MESSAGE: u32 = 0;
+pub const BENCH_LITMUS_BUFFER: u32 = 1;
+pub const BENCH_LITMUS_LINE: u32 = 2;
+pub const BENCH_LITMUS_PUT: u32 = 3;
+pub const BENCH_LITMUS_CAUSALITY: u32 = 4;
+pub const BENCH_LITMUS_GRID: u32 = 5;
+pub const BENCH_LITMUS_RIGHT: u32 = 0;
+pub const BENCH_LITMUS_WEAK: u32 = 1;
+pub const BENCH_LITMUS_FENCE: u32 = 2;
+pub const BENCH_LITMUS_TRIGGER_LAST: u32 = 0;
+pub const BENCH_LITMUS_TRIGGER_READER: u32 = 1;
+pub const BENCH_LITMUS_TRIGGER_STORES: u32 = 2;
+pub const BENCH_TN_SIGNAL: u32 = 0;
+pub const BENCH_TN_TRIGGER: u32 = 1;
+pub const BENCH_TN_SEND: u32 = 2;
+pub const BENCH_TN_WAIT: u32 = 3;
+pub const BENCH_TN_PREPARED: u32 = 4;
+pub const BENCH_JACOBI_NORTH: u32 = 0;
+pub const BENCH_JACOBI_SOUTH: u32 = 1;
+pub const BENCH_JACOBI_WEST: u32 = 2;
+pub const BENCH_JACOBI_EAST: u32 = 3;
+pub const BENCH_JACOBI_SIDES: u32 = 4;
+pub const BENCH_JACOBI_COUNTER: u32 = 64;
+pub const BENCH_JACOBI_EDGES: u32 = 256;
+pub const BENCH_RING_COUNTER: u32 = 64;
+pub const BENCH_LITMUS_TRIGGER_SIGNAL: u32 = 0;
+pub const BENCH_LITMUS_TRIGGER_DATA: u32 = 256;
+pub const BENCH_LITMUS_TRIGGER_BESIDE: u32 = 64;
 pub const BENCH_VERBS_ROUNDS: u32 = 0;
 pub const BENCH_VERBS_PINGPONG: u32 = 1;
 pub const BENCH_VERBS_POST: u32 = 0;
@@ -672,286 +672,6 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_tn {
-    pub timing: bench_timing,
-    pub window: u64,
-    pub tn: u64,
-    pub source: [u64; 2usize],
-    pub arrival: [u64; 2usize],
-    pub bytes: u64,
-    pub signal: u64,
-    pub counts: u64,
-    pub status: u64,
-    pub form: u32,
-    pub scope: u32,
-    pub peer: u32,
-    pub first: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_tn"][::core::mem::size_of::<bench_tn>() - 128usize];
-    ["Alignment of bench_tn"][::core::mem::align_of::<bench_tn>() - 8usize];
-    [
-        "Offset of field: bench_tn::timing",
-    ][::core::mem::offset_of!(bench_tn, timing) - 0usize];
-    [
-        "Offset of field: bench_tn::window",
-    ][::core::mem::offset_of!(bench_tn, window) - 32usize];
-    ["Offset of field: bench_tn::tn"][::core::mem::offset_of!(bench_tn, tn) - 40usize];
-    [
-        "Offset of field: bench_tn::source",
-    ][::core::mem::offset_of!(bench_tn, source) - 48usize];
-    [
-        "Offset of field: bench_tn::arrival",
-    ][::core::mem::offset_of!(bench_tn, arrival) - 64usize];
-    [
-        "Offset of field: bench_tn::bytes",
-    ][::core::mem::offset_of!(bench_tn, bytes) - 80usize];
-    [
-        "Offset of field: bench_tn::signal",
-    ][::core::mem::offset_of!(bench_tn, signal) - 88usize];
-    [
-        "Offset of field: bench_tn::counts",
-    ][::core::mem::offset_of!(bench_tn, counts) - 96usize];
-    [
-        "Offset of field: bench_tn::status",
-    ][::core::mem::offset_of!(bench_tn, status) - 104usize];
-    [
-        "Offset of field: bench_tn::form",
-    ][::core::mem::offset_of!(bench_tn, form) - 112usize];
-    [
-        "Offset of field: bench_tn::scope",
-    ][::core::mem::offset_of!(bench_tn, scope) - 116usize];
-    [
-        "Offset of field: bench_tn::peer",
-    ][::core::mem::offset_of!(bench_tn, peer) - 120usize];
-    [
-        "Offset of field: bench_tn::first",
-    ][::core::mem::offset_of!(bench_tn, first) - 124usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_tn_program {
-    pub window: u64,
-    pub tn: u64,
-    pub words: u64,
-    pub status: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_tn_program"][::core::mem::size_of::<bench_tn_program>() - 32usize];
-    [
-        "Alignment of bench_tn_program",
-    ][::core::mem::align_of::<bench_tn_program>() - 8usize];
-    [
-        "Offset of field: bench_tn_program::window",
-    ][::core::mem::offset_of!(bench_tn_program, window) - 0usize];
-    [
-        "Offset of field: bench_tn_program::tn",
-    ][::core::mem::offset_of!(bench_tn_program, tn) - 8usize];
-    [
-        "Offset of field: bench_tn_program::words",
-    ][::core::mem::offset_of!(bench_tn_program, words) - 16usize];
-    [
-        "Offset of field: bench_tn_program::status",
-    ][::core::mem::offset_of!(bench_tn_program, status) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_tn_line {
-    pub program: bench_tn_program,
-    pub source: u64,
-    pub buffer: u64,
-    pub bytes: u64,
-    pub value: u64,
-    pub round: u64,
-    pub counter: u64,
-    pub seen: u64,
-    pub rounds: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_tn_line"][::core::mem::size_of::<bench_tn_line>() - 96usize];
-    ["Alignment of bench_tn_line"][::core::mem::align_of::<bench_tn_line>() - 8usize];
-    [
-        "Offset of field: bench_tn_line::program",
-    ][::core::mem::offset_of!(bench_tn_line, program) - 0usize];
-    [
-        "Offset of field: bench_tn_line::source",
-    ][::core::mem::offset_of!(bench_tn_line, source) - 32usize];
-    [
-        "Offset of field: bench_tn_line::buffer",
-    ][::core::mem::offset_of!(bench_tn_line, buffer) - 40usize];
-    [
-        "Offset of field: bench_tn_line::bytes",
-    ][::core::mem::offset_of!(bench_tn_line, bytes) - 48usize];
-    [
-        "Offset of field: bench_tn_line::value",
-    ][::core::mem::offset_of!(bench_tn_line, value) - 56usize];
-    [
-        "Offset of field: bench_tn_line::round",
-    ][::core::mem::offset_of!(bench_tn_line, round) - 64usize];
-    [
-        "Offset of field: bench_tn_line::counter",
-    ][::core::mem::offset_of!(bench_tn_line, counter) - 72usize];
-    [
-        "Offset of field: bench_tn_line::seen",
-    ][::core::mem::offset_of!(bench_tn_line, seen) - 80usize];
-    [
-        "Offset of field: bench_tn_line::rounds",
-    ][::core::mem::offset_of!(bench_tn_line, rounds) - 88usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_tn_jacobi {
-    pub program: bench_tn_program,
-    pub fields: [u64; 2usize],
-    pub edges: u64,
-    pub stride: u64,
-    pub met: u64,
-    pub first: u64,
-    pub iterations: u64,
-    pub side: u32,
-    pub neighbours: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_tn_jacobi"][::core::mem::size_of::<bench_tn_jacobi>() - 96usize];
-    [
-        "Alignment of bench_tn_jacobi",
-    ][::core::mem::align_of::<bench_tn_jacobi>() - 8usize];
-    [
-        "Offset of field: bench_tn_jacobi::program",
-    ][::core::mem::offset_of!(bench_tn_jacobi, program) - 0usize];
-    [
-        "Offset of field: bench_tn_jacobi::fields",
-    ][::core::mem::offset_of!(bench_tn_jacobi, fields) - 32usize];
-    [
-        "Offset of field: bench_tn_jacobi::edges",
-    ][::core::mem::offset_of!(bench_tn_jacobi, edges) - 48usize];
-    [
-        "Offset of field: bench_tn_jacobi::stride",
-    ][::core::mem::offset_of!(bench_tn_jacobi, stride) - 56usize];
-    [
-        "Offset of field: bench_tn_jacobi::met",
-    ][::core::mem::offset_of!(bench_tn_jacobi, met) - 64usize];
-    [
-        "Offset of field: bench_tn_jacobi::first",
-    ][::core::mem::offset_of!(bench_tn_jacobi, first) - 72usize];
-    [
-        "Offset of field: bench_tn_jacobi::iterations",
-    ][::core::mem::offset_of!(bench_tn_jacobi, iterations) - 80usize];
-    [
-        "Offset of field: bench_tn_jacobi::side",
-    ][::core::mem::offset_of!(bench_tn_jacobi, side) - 88usize];
-    [
-        "Offset of field: bench_tn_jacobi::neighbours",
-    ][::core::mem::offset_of!(bench_tn_jacobi, neighbours) - 92usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_tn_allreduce {
-    pub program: bench_tn_program,
-    pub data: u64,
-    pub landing: u64,
-    pub result: u64,
-    pub elements: u64,
-    pub nodes: u32,
-    pub node: u32,
-    pub slices: u32,
-    pub step: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of bench_tn_allreduce",
-    ][::core::mem::size_of::<bench_tn_allreduce>() - 80usize];
-    [
-        "Alignment of bench_tn_allreduce",
-    ][::core::mem::align_of::<bench_tn_allreduce>() - 8usize];
-    [
-        "Offset of field: bench_tn_allreduce::program",
-    ][::core::mem::offset_of!(bench_tn_allreduce, program) - 0usize];
-    [
-        "Offset of field: bench_tn_allreduce::data",
-    ][::core::mem::offset_of!(bench_tn_allreduce, data) - 32usize];
-    [
-        "Offset of field: bench_tn_allreduce::landing",
-    ][::core::mem::offset_of!(bench_tn_allreduce, landing) - 40usize];
-    [
-        "Offset of field: bench_tn_allreduce::result",
-    ][::core::mem::offset_of!(bench_tn_allreduce, result) - 48usize];
-    [
-        "Offset of field: bench_tn_allreduce::elements",
-    ][::core::mem::offset_of!(bench_tn_allreduce, elements) - 56usize];
-    [
-        "Offset of field: bench_tn_allreduce::nodes",
-    ][::core::mem::offset_of!(bench_tn_allreduce, nodes) - 64usize];
-    [
-        "Offset of field: bench_tn_allreduce::node",
-    ][::core::mem::offset_of!(bench_tn_allreduce, node) - 68usize];
-    [
-        "Offset of field: bench_tn_allreduce::slices",
-    ][::core::mem::offset_of!(bench_tn_allreduce, slices) - 72usize];
-    [
-        "Offset of field: bench_tn_allreduce::step",
-    ][::core::mem::offset_of!(bench_tn_allreduce, step) - 76usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_litmus_trigger {
-    pub timing: bench_timing,
-    pub window: u64,
-    pub tn: u64,
-    pub data: u64,
-    pub words: u64,
-    pub forbidden: u64,
-    pub build: u32,
-    pub first: u32,
-    pub form: u32,
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of bench_litmus_trigger",
-    ][::core::mem::size_of::<bench_litmus_trigger>() - 88usize];
-    [
-        "Alignment of bench_litmus_trigger",
-    ][::core::mem::align_of::<bench_litmus_trigger>() - 8usize];
-    [
-        "Offset of field: bench_litmus_trigger::timing",
-    ][::core::mem::offset_of!(bench_litmus_trigger, timing) - 0usize];
-    [
-        "Offset of field: bench_litmus_trigger::window",
-    ][::core::mem::offset_of!(bench_litmus_trigger, window) - 32usize];
-    [
-        "Offset of field: bench_litmus_trigger::tn",
-    ][::core::mem::offset_of!(bench_litmus_trigger, tn) - 40usize];
-    [
-        "Offset of field: bench_litmus_trigger::data",
-    ][::core::mem::offset_of!(bench_litmus_trigger, data) - 48usize];
-    [
-        "Offset of field: bench_litmus_trigger::words",
-    ][::core::mem::offset_of!(bench_litmus_trigger, words) - 56usize];
-    [
-        "Offset of field: bench_litmus_trigger::forbidden",
-    ][::core::mem::offset_of!(bench_litmus_trigger, forbidden) - 64usize];
-    [
-        "Offset of field: bench_litmus_trigger::build",
-    ][::core::mem::offset_of!(bench_litmus_trigger, build) - 72usize];
-    [
-        "Offset of field: bench_litmus_trigger::first",
-    ][::core::mem::offset_of!(bench_litmus_trigger, first) - 76usize];
-    [
-        "Offset of field: bench_litmus_trigger::form",
-    ][::core::mem::offset_of!(bench_litmus_trigger, form) - 80usize];
-    [
-        "Offset of field: bench_litmus_trigger::reserved",
-    ][::core::mem::offset_of!(bench_litmus_trigger, reserved) - 84usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct bench_put_bandwidth {
     pub timing: bench_timing,
     pub window: u64,
@@ -1104,139 +824,6 @@ const _: () = {
     [
         "Offset of field: bench_overlap::reserved",
     ][::core::mem::offset_of!(bench_overlap, reserved) - 116usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_litmus {
-    pub window: u64,
-    pub first: u64,
-    pub second: u64,
-    pub stride: u64,
-    pub late: u64,
-    pub counts: u64,
-    pub group: u64,
-    pub rounds: u64,
-    pub bytes: u64,
-    pub test: u32,
-    pub build: u32,
-    pub form: u32,
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_litmus"][::core::mem::size_of::<bench_litmus>() - 88usize];
-    ["Alignment of bench_litmus"][::core::mem::align_of::<bench_litmus>() - 8usize];
-    [
-        "Offset of field: bench_litmus::window",
-    ][::core::mem::offset_of!(bench_litmus, window) - 0usize];
-    [
-        "Offset of field: bench_litmus::first",
-    ][::core::mem::offset_of!(bench_litmus, first) - 8usize];
-    [
-        "Offset of field: bench_litmus::second",
-    ][::core::mem::offset_of!(bench_litmus, second) - 16usize];
-    [
-        "Offset of field: bench_litmus::stride",
-    ][::core::mem::offset_of!(bench_litmus, stride) - 24usize];
-    [
-        "Offset of field: bench_litmus::late",
-    ][::core::mem::offset_of!(bench_litmus, late) - 32usize];
-    [
-        "Offset of field: bench_litmus::counts",
-    ][::core::mem::offset_of!(bench_litmus, counts) - 40usize];
-    [
-        "Offset of field: bench_litmus::group",
-    ][::core::mem::offset_of!(bench_litmus, group) - 48usize];
-    [
-        "Offset of field: bench_litmus::rounds",
-    ][::core::mem::offset_of!(bench_litmus, rounds) - 56usize];
-    [
-        "Offset of field: bench_litmus::bytes",
-    ][::core::mem::offset_of!(bench_litmus, bytes) - 64usize];
-    [
-        "Offset of field: bench_litmus::test",
-    ][::core::mem::offset_of!(bench_litmus, test) - 72usize];
-    [
-        "Offset of field: bench_litmus::build",
-    ][::core::mem::offset_of!(bench_litmus, build) - 76usize];
-    [
-        "Offset of field: bench_litmus::form",
-    ][::core::mem::offset_of!(bench_litmus, form) - 80usize];
-    [
-        "Offset of field: bench_litmus::reserved",
-    ][::core::mem::offset_of!(bench_litmus, reserved) - 84usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_litmus_counts {
-    pub observed: u64,
-    pub forbidden: u64,
-    pub ended: u64,
-    pub status: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of bench_litmus_counts",
-    ][::core::mem::size_of::<bench_litmus_counts>() - 32usize];
-    [
-        "Alignment of bench_litmus_counts",
-    ][::core::mem::align_of::<bench_litmus_counts>() - 8usize];
-    [
-        "Offset of field: bench_litmus_counts::observed",
-    ][::core::mem::offset_of!(bench_litmus_counts, observed) - 0usize];
-    [
-        "Offset of field: bench_litmus_counts::forbidden",
-    ][::core::mem::offset_of!(bench_litmus_counts, forbidden) - 8usize];
-    [
-        "Offset of field: bench_litmus_counts::ended",
-    ][::core::mem::offset_of!(bench_litmus_counts, ended) - 16usize];
-    [
-        "Offset of field: bench_litmus_counts::status",
-    ][::core::mem::offset_of!(bench_litmus_counts, status) - 24usize];
-};
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
-pub struct bench_litmus_post {
-    pub timing: bench_timing,
-    pub peer: bench_peer,
-    pub port: u64,
-    pub words: u64,
-    pub count: u64,
-    pub forbidden: u64,
-    pub build: u32,
-    pub first: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of bench_litmus_post"][::core::mem::size_of::<bench_litmus_post>() - 88usize];
-    [
-        "Alignment of bench_litmus_post",
-    ][::core::mem::align_of::<bench_litmus_post>() - 8usize];
-    [
-        "Offset of field: bench_litmus_post::timing",
-    ][::core::mem::offset_of!(bench_litmus_post, timing) - 0usize];
-    [
-        "Offset of field: bench_litmus_post::peer",
-    ][::core::mem::offset_of!(bench_litmus_post, peer) - 32usize];
-    [
-        "Offset of field: bench_litmus_post::port",
-    ][::core::mem::offset_of!(bench_litmus_post, port) - 48usize];
-    [
-        "Offset of field: bench_litmus_post::words",
-    ][::core::mem::offset_of!(bench_litmus_post, words) - 56usize];
-    [
-        "Offset of field: bench_litmus_post::count",
-    ][::core::mem::offset_of!(bench_litmus_post, count) - 64usize];
-    [
-        "Offset of field: bench_litmus_post::forbidden",
-    ][::core::mem::offset_of!(bench_litmus_post, forbidden) - 72usize];
-    [
-        "Offset of field: bench_litmus_post::build",
-    ][::core::mem::offset_of!(bench_litmus_post, build) - 80usize];
-    [
-        "Offset of field: bench_litmus_post::first",
-    ][::core::mem::offset_of!(bench_litmus_post, first) - 84usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -1604,6 +1191,419 @@ const _: () = {
     [
         "Offset of field: bench_queues::form",
     ][::core::mem::offset_of!(bench_queues, form) - 92usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus {
+    pub window: u64,
+    pub first: u64,
+    pub second: u64,
+    pub stride: u64,
+    pub late: u64,
+    pub counts: u64,
+    pub group: u64,
+    pub rounds: u64,
+    pub bytes: u64,
+    pub test: u32,
+    pub build: u32,
+    pub form: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_litmus"][::core::mem::size_of::<bench_litmus>() - 88usize];
+    ["Alignment of bench_litmus"][::core::mem::align_of::<bench_litmus>() - 8usize];
+    [
+        "Offset of field: bench_litmus::window",
+    ][::core::mem::offset_of!(bench_litmus, window) - 0usize];
+    [
+        "Offset of field: bench_litmus::first",
+    ][::core::mem::offset_of!(bench_litmus, first) - 8usize];
+    [
+        "Offset of field: bench_litmus::second",
+    ][::core::mem::offset_of!(bench_litmus, second) - 16usize];
+    [
+        "Offset of field: bench_litmus::stride",
+    ][::core::mem::offset_of!(bench_litmus, stride) - 24usize];
+    [
+        "Offset of field: bench_litmus::late",
+    ][::core::mem::offset_of!(bench_litmus, late) - 32usize];
+    [
+        "Offset of field: bench_litmus::counts",
+    ][::core::mem::offset_of!(bench_litmus, counts) - 40usize];
+    [
+        "Offset of field: bench_litmus::group",
+    ][::core::mem::offset_of!(bench_litmus, group) - 48usize];
+    [
+        "Offset of field: bench_litmus::rounds",
+    ][::core::mem::offset_of!(bench_litmus, rounds) - 56usize];
+    [
+        "Offset of field: bench_litmus::bytes",
+    ][::core::mem::offset_of!(bench_litmus, bytes) - 64usize];
+    [
+        "Offset of field: bench_litmus::test",
+    ][::core::mem::offset_of!(bench_litmus, test) - 72usize];
+    [
+        "Offset of field: bench_litmus::build",
+    ][::core::mem::offset_of!(bench_litmus, build) - 76usize];
+    [
+        "Offset of field: bench_litmus::form",
+    ][::core::mem::offset_of!(bench_litmus, form) - 80usize];
+    [
+        "Offset of field: bench_litmus::reserved",
+    ][::core::mem::offset_of!(bench_litmus, reserved) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_counts {
+    pub observed: u64,
+    pub forbidden: u64,
+    pub ended: u64,
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_litmus_counts",
+    ][::core::mem::size_of::<bench_litmus_counts>() - 32usize];
+    [
+        "Alignment of bench_litmus_counts",
+    ][::core::mem::align_of::<bench_litmus_counts>() - 8usize];
+    [
+        "Offset of field: bench_litmus_counts::observed",
+    ][::core::mem::offset_of!(bench_litmus_counts, observed) - 0usize];
+    [
+        "Offset of field: bench_litmus_counts::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_counts, forbidden) - 8usize];
+    [
+        "Offset of field: bench_litmus_counts::ended",
+    ][::core::mem::offset_of!(bench_litmus_counts, ended) - 16usize];
+    [
+        "Offset of field: bench_litmus_counts::status",
+    ][::core::mem::offset_of!(bench_litmus_counts, status) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_post {
+    pub timing: bench_timing,
+    pub peer: bench_peer,
+    pub port: u64,
+    pub words: u64,
+    pub count: u64,
+    pub forbidden: u64,
+    pub build: u32,
+    pub first: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_litmus_post"][::core::mem::size_of::<bench_litmus_post>() - 88usize];
+    [
+        "Alignment of bench_litmus_post",
+    ][::core::mem::align_of::<bench_litmus_post>() - 8usize];
+    [
+        "Offset of field: bench_litmus_post::timing",
+    ][::core::mem::offset_of!(bench_litmus_post, timing) - 0usize];
+    [
+        "Offset of field: bench_litmus_post::peer",
+    ][::core::mem::offset_of!(bench_litmus_post, peer) - 32usize];
+    [
+        "Offset of field: bench_litmus_post::port",
+    ][::core::mem::offset_of!(bench_litmus_post, port) - 48usize];
+    [
+        "Offset of field: bench_litmus_post::words",
+    ][::core::mem::offset_of!(bench_litmus_post, words) - 56usize];
+    [
+        "Offset of field: bench_litmus_post::count",
+    ][::core::mem::offset_of!(bench_litmus_post, count) - 64usize];
+    [
+        "Offset of field: bench_litmus_post::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_post, forbidden) - 72usize];
+    [
+        "Offset of field: bench_litmus_post::build",
+    ][::core::mem::offset_of!(bench_litmus_post, build) - 80usize];
+    [
+        "Offset of field: bench_litmus_post::first",
+    ][::core::mem::offset_of!(bench_litmus_post, first) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_litmus_trigger {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub tn: u64,
+    pub data: u64,
+    pub words: u64,
+    pub forbidden: u64,
+    pub build: u32,
+    pub first: u32,
+    pub form: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_litmus_trigger",
+    ][::core::mem::size_of::<bench_litmus_trigger>() - 88usize];
+    [
+        "Alignment of bench_litmus_trigger",
+    ][::core::mem::align_of::<bench_litmus_trigger>() - 8usize];
+    [
+        "Offset of field: bench_litmus_trigger::timing",
+    ][::core::mem::offset_of!(bench_litmus_trigger, timing) - 0usize];
+    [
+        "Offset of field: bench_litmus_trigger::window",
+    ][::core::mem::offset_of!(bench_litmus_trigger, window) - 32usize];
+    [
+        "Offset of field: bench_litmus_trigger::tn",
+    ][::core::mem::offset_of!(bench_litmus_trigger, tn) - 40usize];
+    [
+        "Offset of field: bench_litmus_trigger::data",
+    ][::core::mem::offset_of!(bench_litmus_trigger, data) - 48usize];
+    [
+        "Offset of field: bench_litmus_trigger::words",
+    ][::core::mem::offset_of!(bench_litmus_trigger, words) - 56usize];
+    [
+        "Offset of field: bench_litmus_trigger::forbidden",
+    ][::core::mem::offset_of!(bench_litmus_trigger, forbidden) - 64usize];
+    [
+        "Offset of field: bench_litmus_trigger::build",
+    ][::core::mem::offset_of!(bench_litmus_trigger, build) - 72usize];
+    [
+        "Offset of field: bench_litmus_trigger::first",
+    ][::core::mem::offset_of!(bench_litmus_trigger, first) - 76usize];
+    [
+        "Offset of field: bench_litmus_trigger::form",
+    ][::core::mem::offset_of!(bench_litmus_trigger, form) - 80usize];
+    [
+        "Offset of field: bench_litmus_trigger::reserved",
+    ][::core::mem::offset_of!(bench_litmus_trigger, reserved) - 84usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn {
+    pub timing: bench_timing,
+    pub window: u64,
+    pub tn: u64,
+    pub source: [u64; 2usize],
+    pub arrival: [u64; 2usize],
+    pub bytes: u64,
+    pub signal: u64,
+    pub counts: u64,
+    pub status: u64,
+    pub form: u32,
+    pub scope: u32,
+    pub peer: u32,
+    pub first: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn"][::core::mem::size_of::<bench_tn>() - 128usize];
+    ["Alignment of bench_tn"][::core::mem::align_of::<bench_tn>() - 8usize];
+    [
+        "Offset of field: bench_tn::timing",
+    ][::core::mem::offset_of!(bench_tn, timing) - 0usize];
+    [
+        "Offset of field: bench_tn::window",
+    ][::core::mem::offset_of!(bench_tn, window) - 32usize];
+    ["Offset of field: bench_tn::tn"][::core::mem::offset_of!(bench_tn, tn) - 40usize];
+    [
+        "Offset of field: bench_tn::source",
+    ][::core::mem::offset_of!(bench_tn, source) - 48usize];
+    [
+        "Offset of field: bench_tn::arrival",
+    ][::core::mem::offset_of!(bench_tn, arrival) - 64usize];
+    [
+        "Offset of field: bench_tn::bytes",
+    ][::core::mem::offset_of!(bench_tn, bytes) - 80usize];
+    [
+        "Offset of field: bench_tn::signal",
+    ][::core::mem::offset_of!(bench_tn, signal) - 88usize];
+    [
+        "Offset of field: bench_tn::counts",
+    ][::core::mem::offset_of!(bench_tn, counts) - 96usize];
+    [
+        "Offset of field: bench_tn::status",
+    ][::core::mem::offset_of!(bench_tn, status) - 104usize];
+    [
+        "Offset of field: bench_tn::form",
+    ][::core::mem::offset_of!(bench_tn, form) - 112usize];
+    [
+        "Offset of field: bench_tn::scope",
+    ][::core::mem::offset_of!(bench_tn, scope) - 116usize];
+    [
+        "Offset of field: bench_tn::peer",
+    ][::core::mem::offset_of!(bench_tn, peer) - 120usize];
+    [
+        "Offset of field: bench_tn::first",
+    ][::core::mem::offset_of!(bench_tn, first) - 124usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_program {
+    pub window: u64,
+    pub tn: u64,
+    pub words: u64,
+    pub status: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_program"][::core::mem::size_of::<bench_tn_program>() - 32usize];
+    [
+        "Alignment of bench_tn_program",
+    ][::core::mem::align_of::<bench_tn_program>() - 8usize];
+    [
+        "Offset of field: bench_tn_program::window",
+    ][::core::mem::offset_of!(bench_tn_program, window) - 0usize];
+    [
+        "Offset of field: bench_tn_program::tn",
+    ][::core::mem::offset_of!(bench_tn_program, tn) - 8usize];
+    [
+        "Offset of field: bench_tn_program::words",
+    ][::core::mem::offset_of!(bench_tn_program, words) - 16usize];
+    [
+        "Offset of field: bench_tn_program::status",
+    ][::core::mem::offset_of!(bench_tn_program, status) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_line {
+    pub program: bench_tn_program,
+    pub source: u64,
+    pub buffer: u64,
+    pub bytes: u64,
+    pub value: u64,
+    pub round: u64,
+    pub counter: u64,
+    pub seen: u64,
+    pub rounds: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_line"][::core::mem::size_of::<bench_tn_line>() - 96usize];
+    ["Alignment of bench_tn_line"][::core::mem::align_of::<bench_tn_line>() - 8usize];
+    [
+        "Offset of field: bench_tn_line::program",
+    ][::core::mem::offset_of!(bench_tn_line, program) - 0usize];
+    [
+        "Offset of field: bench_tn_line::source",
+    ][::core::mem::offset_of!(bench_tn_line, source) - 32usize];
+    [
+        "Offset of field: bench_tn_line::buffer",
+    ][::core::mem::offset_of!(bench_tn_line, buffer) - 40usize];
+    [
+        "Offset of field: bench_tn_line::bytes",
+    ][::core::mem::offset_of!(bench_tn_line, bytes) - 48usize];
+    [
+        "Offset of field: bench_tn_line::value",
+    ][::core::mem::offset_of!(bench_tn_line, value) - 56usize];
+    [
+        "Offset of field: bench_tn_line::round",
+    ][::core::mem::offset_of!(bench_tn_line, round) - 64usize];
+    [
+        "Offset of field: bench_tn_line::counter",
+    ][::core::mem::offset_of!(bench_tn_line, counter) - 72usize];
+    [
+        "Offset of field: bench_tn_line::seen",
+    ][::core::mem::offset_of!(bench_tn_line, seen) - 80usize];
+    [
+        "Offset of field: bench_tn_line::rounds",
+    ][::core::mem::offset_of!(bench_tn_line, rounds) - 88usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_jacobi {
+    pub program: bench_tn_program,
+    pub fields: [u64; 2usize],
+    pub edges: u64,
+    pub stride: u64,
+    pub met: u64,
+    pub first: u64,
+    pub iterations: u64,
+    pub side: u32,
+    pub neighbours: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of bench_tn_jacobi"][::core::mem::size_of::<bench_tn_jacobi>() - 96usize];
+    [
+        "Alignment of bench_tn_jacobi",
+    ][::core::mem::align_of::<bench_tn_jacobi>() - 8usize];
+    [
+        "Offset of field: bench_tn_jacobi::program",
+    ][::core::mem::offset_of!(bench_tn_jacobi, program) - 0usize];
+    [
+        "Offset of field: bench_tn_jacobi::fields",
+    ][::core::mem::offset_of!(bench_tn_jacobi, fields) - 32usize];
+    [
+        "Offset of field: bench_tn_jacobi::edges",
+    ][::core::mem::offset_of!(bench_tn_jacobi, edges) - 48usize];
+    [
+        "Offset of field: bench_tn_jacobi::stride",
+    ][::core::mem::offset_of!(bench_tn_jacobi, stride) - 56usize];
+    [
+        "Offset of field: bench_tn_jacobi::met",
+    ][::core::mem::offset_of!(bench_tn_jacobi, met) - 64usize];
+    [
+        "Offset of field: bench_tn_jacobi::first",
+    ][::core::mem::offset_of!(bench_tn_jacobi, first) - 72usize];
+    [
+        "Offset of field: bench_tn_jacobi::iterations",
+    ][::core::mem::offset_of!(bench_tn_jacobi, iterations) - 80usize];
+    [
+        "Offset of field: bench_tn_jacobi::side",
+    ][::core::mem::offset_of!(bench_tn_jacobi, side) - 88usize];
+    [
+        "Offset of field: bench_tn_jacobi::neighbours",
+    ][::core::mem::offset_of!(bench_tn_jacobi, neighbours) - 92usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct bench_tn_allreduce {
+    pub program: bench_tn_program,
+    pub data: u64,
+    pub landing: u64,
+    pub result: u64,
+    pub elements: u64,
+    pub nodes: u32,
+    pub node: u32,
+    pub slices: u32,
+    pub step: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of bench_tn_allreduce",
+    ][::core::mem::size_of::<bench_tn_allreduce>() - 80usize];
+    [
+        "Alignment of bench_tn_allreduce",
+    ][::core::mem::align_of::<bench_tn_allreduce>() - 8usize];
+    [
+        "Offset of field: bench_tn_allreduce::program",
+    ][::core::mem::offset_of!(bench_tn_allreduce, program) - 0usize];
+    [
+        "Offset of field: bench_tn_allreduce::data",
+    ][::core::mem::offset_of!(bench_tn_allreduce, data) - 32usize];
+    [
+        "Offset of field: bench_tn_allreduce::landing",
+    ][::core::mem::offset_of!(bench_tn_allreduce, landing) - 40usize];
+    [
+        "Offset of field: bench_tn_allreduce::result",
+    ][::core::mem::offset_of!(bench_tn_allreduce, result) - 48usize];
+    [
+        "Offset of field: bench_tn_allreduce::elements",
+    ][::core::mem::offset_of!(bench_tn_allreduce, elements) - 56usize];
+    [
+        "Offset of field: bench_tn_allreduce::nodes",
+    ][::core::mem::offset_of!(bench_tn_allreduce, nodes) - 64usize];
+    [
+        "Offset of field: bench_tn_allreduce::node",
+    ][::core::mem::offset_of!(bench_tn_allreduce, node) - 68usize];
+    [
+        "Offset of field: bench_tn_allreduce::slices",
+    ][::core::mem::offset_of!(bench_tn_allreduce, slices) - 72usize];
+    [
+        "Offset of field: bench_tn_allreduce::step",
+    ][::core::mem::offset_of!(bench_tn_allreduce, step) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
