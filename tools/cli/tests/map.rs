@@ -63,6 +63,11 @@ fn bad_input_is_said() {
     fails(&["map", &pair, "--topology", "pascal", "--rankfile", "x"], "needs --hosts");
     fails(&["map", &pair, "--topology", "pascal", "--hosts", "a b"], "no name of a host");
     fails(&["map"], "PATTERN");
+    fails(&["map", &pair, "--topology", "pascal", "--measure"], "of the GPUs of this host");
+    fails(
+        &["map", "traced:/nonexistent/run", "--topology", "pascal"],
+        "--mca pml_monitoring_filename PREFIX",
+    );
 }
 
 #[test]
@@ -98,4 +103,48 @@ fn processes_see_the_gpus_in_the_order_that_is_asked_for() {
     assert_eq!(out(&run.concat()), "2,0,1 PCI_BUS_ID\n".repeat(2));
     fails(&["run", "-n", "1", "--gpus", "0,x", "--", "true"], "`x` is no GPU");
     fails(&["run", "-n", "1", "--gpus", "0,0", "--", "true"], "GPU 0 is there twice");
+}
+
+/// A ring of four, in which rank r sends 10 messages of (r + 1) * 1000 bytes.
+const RING: &str = "#include <mpi.h>
+int main(int argc, char **argv)
+{
+\tstatic char out[4000], in[4000];
+\tint rank;
+\tMPI_Init(&argc, &argv);
+\tMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+\tfor (int i = 0; i < 10; i++)
+\t\tMPI_Sendrecv(out, 1000 * (rank + 1), MPI_CHAR, (rank + 1) % 4, 0, in, 4000, MPI_CHAR, (rank + 3) % 4, 0, MPI_COMM_WORLD,
+\t\t\t     MPI_STATUS_IGNORE);
+\treturn MPI_Finalize();
+}
+";
+
+#[test]
+fn a_run_that_open_mpi_traced_is_mapped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (source, program, prefix, json) = (file("ring.c"), file("ring"), file("run"), file("map.json"));
+    fs::write(&source, RING).expect("written");
+    let compiled = Command::new("mpicc.openmpi").args([&source, "-o", &program]).output();
+    if !compiled.as_ref().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no mpicc.openmpi with its headers is installed: apt-get install libopenmpi-dev");
+        return;
+    }
+    let watch = ["--mca", "pml_monitoring_enable", "2", "--mca", "pml_monitoring_enable_output", "3"];
+    let started = Command::new("mpirun.openmpi")
+        .args(["--allow-run-as-root", "--oversubscribe", "-n", "4"])
+        .args(watch)
+        .args(["--mca", "pml_monitoring_filename", &prefix, "--mca", "btl", "self,vader", &program])
+        .output()
+        .expect("Open MPI starts");
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let pattern = ggas_mapping::Pattern::traced(prefix.as_ref()).expect("four files");
+    let sent: Vec<_> = pattern.messages().collect();
+    assert_eq!(sent, [(0, 1, 10_000), (1, 2, 20_000), (2, 3, 30_000), (3, 0, 40_000)]);
+    let traced = format!("traced:{prefix}");
+    let table = out(&["map", &traced, "--topology", "pascal", "--json", &json]);
+    assert!(table.contains("4 ranks on pascal"), "{table}");
+    fs::remove_file(format!("{prefix}.2.prof")).expect("it is there");
+    fails(&["map", &traced, "--topology", "pascal"], "keep those of all ranks together");
 }

@@ -1,7 +1,7 @@
 //! The GPUs of this host, and where their ways meet: from NVIDIA's management library, or from the tree of PCI devices in sysfs.
 //!
-//! Devices are numbered in the order of their PCI addresses, as CUDA does with `CUDA_DEVICE_ORDER=PCI_BUS_ID`. No latency or rate is
-//! measured: the topology has distances only.
+//! Devices are numbered in the order of their PCI addresses, as CUDA does with `CUDA_DEVICE_ORDER=PCI_BUS_ID`. The topology has
+//! distances only, until it is [`measured`](crate::Topology::measured).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::TopologyLevel;
+use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
 
 use crate::{Channel, MapError, Topology};
 
@@ -23,6 +23,7 @@ const CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Meeting {
     Board,
+    NvLink,
     Switch,
     Switches,
     HostBridge,
@@ -34,6 +35,7 @@ impl Meeting {
     fn name(self) -> &'static str {
         match self {
             Meeting::Board => "board",
+            Meeting::NvLink => "NVLink",
             Meeting::Switch => "PCIe switch",
             Meeting::Switches => "PCIe switches",
             Meeting::HostBridge => "host bridge",
@@ -43,7 +45,8 @@ impl Meeting {
     }
 }
 
-/// By `nvmlDeviceGetTopologyCommonAncestor`, as the thesis (6.3.1). It sees PCI only: GPUs with NVLink are nearer than it says.
+/// By `nvmlDeviceGetTopologyCommonAncestor`, as the thesis (6.3.1). That sees PCI only; which GPUs NVLink joins, directly or by
+/// switches, `nvmlDeviceGetP2PStatus` says.
 ///
 /// # Errors
 /// [`MapError::Topology`]: there is no driver, or no GPU, or it does not tell.
@@ -53,10 +56,15 @@ pub fn nvml() -> Result<Topology, MapError> {
     let nvml = nvml.map_err(|error| failed(&format!("{LIBRARY}, which comes with the driver: {error}")))?;
     let count = nvml.device_count().map_err(|error| failed(&error))?;
     topology("NVML", count as usize, |one, other| {
+        let failed = |error| failed(&format!("GPUs {one} and {other}: {error}"));
         let gpu = |index: usize| nvml.device_by_index(index as u32);
-        let level = gpu(one).and_then(|gpu_one| gpu_one.topology_common_ancestor(gpu(other)?));
-        level.map_err(|error| failed(&format!("GPUs {one} and {other}: {error}"))).map(|level| match level {
+        let (gpu_one, gpu_other) = (gpu(one).map_err(failed)?, gpu(other).map_err(failed)?);
+        // Drivers that do not know of it have none.
+        let linked = gpu_one.p2p_status(&gpu_other, P2pCapabilitiesIndex::NvLink);
+        let level = gpu_one.topology_common_ancestor(gpu_other).map_err(failed)?;
+        Ok(match level {
             TopologyLevel::Internal => Meeting::Board,
+            _ if matches!(linked, Ok(P2pStatus::Ok)) => Meeting::NvLink,
             TopologyLevel::Single => Meeting::Switch,
             TopologyLevel::Multiple => Meeting::Switches,
             TopologyLevel::HostBridge => Meeting::HostBridge,

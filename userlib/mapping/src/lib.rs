@@ -30,11 +30,13 @@ pub mod flows;
 mod heuristic;
 mod links;
 mod mapping;
+mod measure;
 mod metric;
 mod pattern;
 mod phases;
 mod problem;
 mod topology;
+mod trace;
 
 pub use discover::{nvml, sysfs};
 pub use error::MapError;

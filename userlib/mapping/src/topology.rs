@@ -153,6 +153,11 @@ impl Topology {
         usize::from(self.levels[one * self.places() + other])
     }
 
+    /// The same places over channels that were measured.
+    pub(crate) fn with_channels(&self, channels: Vec<Channel>) -> Topology {
+        Topology { channels, ..self.clone() }
+    }
+
     /// Only these devices, in this order, with the channels of the whole.
     ///
     /// # Errors

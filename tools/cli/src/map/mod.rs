@@ -1,6 +1,7 @@
 //! `ggas map`: which rank should have which GPU.
 
 mod cluster;
+mod measure;
 mod report;
 
 use crate::failure::{Failure, chain};
@@ -15,6 +16,9 @@ const FILES: &str = "\
 The pattern is a matrix of whole numbers: a line for each rank that sends, in it the bytes for each rank that receives,
 separated by spaces or commas.
 
+A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads what it writes, a file for each rank:
+  mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
+
 The topology is TOML, with levels from the nearest on:
   name = \"my node\"
   groups = [2, 4]        # pairs of GPUs, four pairs; or levels = [[0, 1], [1, 0]], the level between each two GPUs
@@ -27,8 +31,8 @@ The topology is TOML, with levels from the nearest on:
 #[derive(clap::Args)]
 #[command(after_help = FILES)]
 pub struct MapArgs {
-    /// Who sends how much to whom: a file, `2d:4x4`, `3d:2x2x4` (neighbours in a grid; `+wrap`, `+weight` behind it) or
-    /// `coll:4x2x2` (all to all along the first dimension)
+    /// Who sends how much to whom: a file, `traced:PREFIX` (the files that Open MPI wrote of a run: see below), `2d:4x4`,
+    /// `3d:2x2x4` (neighbours in a grid; `+wrap`, `+weight` behind it) or `coll:4x2x2` (all to all along the first dimension)
     #[arg(required_unless_present = "show_topology")]
     pattern: Option<String>,
     /// The GPUs and what joins them: a file, or `helios`, `pascal` (the thesis' nodes), `nvml`, `sysfs` (those of this host;
@@ -44,7 +48,10 @@ pub struct MapArgs {
     /// Of the choices at random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the topology as a file, to write measured rates into, and map nothing
+    /// Measure how quick copies between the GPUs of this host are, by CUDA; with --show-topology to keep it
+    #[arg(long)]
+    measure: bool,
+    /// Print the topology as a file, and map nothing
     #[arg(long, conflicts_with = "pattern")]
     show_topology: bool,
     /// Write the result as JSON; `-`: to standard output, and everything else to standard error
@@ -58,7 +65,14 @@ pub struct MapArgs {
 }
 
 pub fn run(args: &MapArgs) -> Result<(), Failure> {
-    let topology = topology(args.topology.as_deref())?;
+    let topology = match &args.topology {
+        Some(name) if args.measure && !["nvml", "sysfs"].contains(&name.as_str()) => {
+            let message = format!("--measure is of the GPUs of this host: --topology {name} is another");
+            return Err(Failure::Usage(message));
+        }
+        name => topology(name.as_deref())?,
+    };
+    let topology = if args.measure { measure::measure(&topology)? } else { topology };
     let topology = if args.devices.is_empty() { topology } else { topology.only(&args.devices)? };
     let Some(pattern) = args.pattern.as_deref().filter(|_| !args.show_topology) else {
         return out::print(&topology.text());
@@ -129,6 +143,9 @@ fn is_file_name(name: &str) -> bool {
 }
 
 fn pattern(name: &str) -> Result<Pattern, Failure> {
+    if let Some(prefix) = name.strip_prefix("traced:") {
+        return Ok(Pattern::traced(Path::new(prefix))?);
+    }
     let Some((kind, rest)) = name.split_once(':').filter(|(kind, _)| ["2d", "3d", "coll"].contains(kind))
     else {
         return Ok(Pattern::load(Path::new(name))?);

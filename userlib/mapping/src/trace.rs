@@ -1,0 +1,113 @@
+//! Who sent how much to whom in a run that Open MPI watched.
+
+use std::path::{Path, PathBuf};
+
+use crate::{MapError, Pattern};
+
+/// How Open MPI is told to watch, `PREFIX` being what [`Pattern::traced`] takes.
+const HOW: &str = "mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX";
+
+/// Most bytes of a rank's file: a line of 300 bytes for each of 1,024 ranks, of each of four kinds, and its communicators.
+const MOST_BYTES: u64 = 16 << 20;
+
+impl Pattern {
+    /// What the ranks of `MPI_COMM_WORLD` sent each other, from the files `PREFIX.0.prof`, `PREFIX.1.prof` and so on that Open MPI's
+    /// component `monitoring` writes when the ranks end: their messages, those that collective calls are made of, and what windows
+    /// put and get.
+    ///
+    /// # Errors
+    /// [`MapError::Pattern`]: there is no such file, which says how to have them written; there are too many; a line names a rank that
+    /// has none. [`MapError::File`]: one cannot be read.
+    pub fn traced(prefix: &Path) -> Result<Pattern, MapError> {
+        let ranks = (0..=Pattern::MOST_RANKS).take_while(|rank| file_of(prefix, *rank).exists()).count();
+        if ranks == 0 {
+            let origin = file_of(prefix, 0).display().to_string();
+            let message =
+                format!("there is no such file; Open MPI writes one for each rank: {HOW} ./program");
+            return Err(MapError::Pattern { origin, message });
+        }
+        let mut pattern = Pattern::new(ranks)?;
+        for rank in 0..ranks {
+            let path = file_of(prefix, rank);
+            let read = ggas_files::read_to_string(&path, MOST_BYTES);
+            let text = read.map_err(|source| MapError::File { path: path.clone(), source })?;
+            add_rank(&mut pattern, &text)
+                .map_err(|message| MapError::Pattern { origin: path.display().to_string(), message })?;
+        }
+        Ok(pattern)
+    }
+}
+
+fn file_of(prefix: &Path, rank: usize) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!(".{rank}.prof"));
+    PathBuf::from(name)
+}
+
+/// Adds what one rank's file says. Lines of collective calls as such (`C`, `A2A`, `O2A`, `A2O`) are left out: their messages are lines
+/// of their own.
+fn add_rank(pattern: &mut Pattern, text: &str) -> Result<(), String> {
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut words = line.split('\t');
+        let is_got = match words.next() {
+            // External and internal messages, and what a window sends.
+            Some("E" | "I" | "S") => false,
+            Some("R") => true,
+            _ => continue,
+        };
+        let mut word = || words.next().and_then(|word| word.split(' ').next()?.parse::<u64>().ok());
+        let (Some(own), Some(other), Some(bytes)) = (word(), word(), word()) else {
+            return Err(format!("line {number}: `{line}` has no two ranks and bytes: is it Open MPI's?"));
+        };
+        let (from, to) = if is_got { (other, own) } else { (own, other) };
+        if !pattern.add(from as usize, to as usize, bytes) {
+            let ranks = pattern.ranks();
+            return Err(format!(
+                "line {number}: ranks {from} and {to}, but there are files of {ranks}: keep those of all ranks together"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// As Open MPI 4.1.4 writes them.
+    const ZERO: &str = "# POINT TO POINT\nE\t0\t1\t10000 bytes\t10 msgs sent\t0,0,0,10\nI\t0\t1\t8 bytes\t1 msgs sent\n# OSC\n\
+                        S\t0\t2\t100 bytes\t1 msgs sent\nR\t0\t2\t7 bytes\t1 msgs sent\n# COLLECTIVES\nC\t0\t1\t8 bytes\t1 msgs sent\n\
+                        D\tMPI_COMM_WORLD\tprocs: 0,1,2\nO2A\t0\t0 bytes\t0 msgs sent\nA2A\t0\t24 bytes\t1 msgs sent\n";
+
+    fn written(files: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prefix = folder.path().join("run.of.mine");
+        for (rank, text) in files.iter().enumerate() {
+            fs::write(file_of(&prefix, rank), text).expect("written");
+        }
+        (folder, prefix)
+    }
+
+    #[test]
+    fn messages_of_all_kinds_count_and_calls_do_not() {
+        let (_folder, prefix) = written(&[ZERO, "", "E\t2\t1\t5 bytes\t1 msgs sent\n"]);
+        let pattern = Pattern::traced(&prefix).expect("three ranks");
+        let sent: Vec<_> = pattern.messages().collect();
+        assert_eq!(sent, [(0, 1, 10008), (0, 2, 100), (2, 0, 7), (2, 1, 5)]);
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said() {
+        let said = |files: &[&str]| {
+            let (_folder, prefix) = written(files);
+            Pattern::traced(&prefix).expect_err("wrong").to_string()
+        };
+        let none = said(&[]);
+        assert!(none.contains("of.mine.0.prof") && none.contains("pml_monitoring_filename"), "{none}");
+        assert!(said(&[ZERO, ""]).contains("line 5: ranks 0 and 2, but there are files of 2"));
+        assert!(said(&["# POINT TO POINT\nE\t0\t1\tmany\n"]).contains("line 2"));
+        let most = vec![""; Pattern::MOST_RANKS + 1];
+        assert!(said(&most).contains("use 1 to 1024"));
+    }
+}
