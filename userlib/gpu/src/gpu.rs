@@ -166,7 +166,8 @@ impl Gpu {
             let mut value = 0u32;
             // SAFETY: the driver is loaded; both attributes are words of 4 bytes, and any address may be asked about.
             let result = unsafe { cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
-            check("cuPointerGetAttribute", result).ok().map(|()| value)
+            // Of host memory it fails: that needs no words.
+            (result == CUresult::CUDA_SUCCESS).then_some(value)
         };
         // CU_MEMORYTYPE_DEVICE.
         of(PointerAttr::CU_POINTER_ATTRIBUTE_MEMORY_TYPE).filter(|kind| *kind == 2)?;
@@ -310,26 +311,18 @@ impl Gpu {
         })
     }
 
-    /// Runs `copy` with the staging buffer of this GPU, which it makes on first use. After an error the staging
-    /// buffer may still be in use by the GPU: it is left alone, and the next caller gets a new one.
+    /// Runs `copy` with the staging buffer of this GPU, which it makes on first use. After an error a copy may still be under way: whoever
+    /// comes next waits for it first.
     pub(crate) fn with_staging<T>(
         &self,
         copy: impl FnOnce(&mut Staging) -> Result<T, GpuError>,
     ) -> Result<T, GpuError> {
         let mut slot = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut staging = match slot.take() {
+        let staging = match &mut *slot {
             Some(staging) => staging,
-            None => Staging::new(self)?,
+            None => slot.insert(Staging::new(self)?),
         };
-        match copy(&mut staging) {
-            Ok(value) => {
-                *slot = Some(staging);
-                Ok(value)
-            }
-            Err(error) => {
-                std::mem::forget(staging);
-                Err(error)
-            }
-        }
+        staging.settle()?;
+        copy(staging).inspect_err(|_| staging.give_up())
     }
 }

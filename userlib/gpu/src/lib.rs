@@ -56,7 +56,7 @@ pub use ipc::{IpcMemory, IpcName};
 pub use launch::Launch;
 pub use loops::{Loop, run_loops};
 pub use managed::ManagedBuffer;
-pub use mapping::HostMapping;
+pub use mapping::{HostMapping, Keeper};
 pub use memory::DeviceBuffer;
 pub use module::Module;
 pub use probe::{GpuInfo, Peer, probe};

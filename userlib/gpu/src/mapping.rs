@@ -1,5 +1,6 @@
 //! Host memory that kernels access in place.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -16,6 +17,9 @@ const PORTABLE_MAPPED: u32 =
 
 /// For memory of another device: its pages are not locked, and the GPU reaches them over the bus.
 const OF_DEVICE: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
+
+/// What keeps memory: it goes when this is dropped, and not before.
+pub type Keeper = Arc<dyn Any + Send + Sync>;
 
 /// Existing host memory that is page-locked and mapped for all GPUs of this process.
 ///
@@ -34,6 +38,8 @@ struct Pages {
     gpu: Gpu,
     start: usize,
     end: usize,
+    /// Of the mappings that used the pages: dropped once the driver has forgotten them.
+    keepers: Mutex<Vec<Keeper>>,
 }
 
 /// All registrations by first address. A dead one is one that waits for kernels to end before the driver forgets it.
@@ -56,7 +62,24 @@ impl Gpu {
     /// [`GpuError::NotMappable`] says why; [`GpuError::Busy`] where the pages still belong to a mapping that was
     /// dropped while a kernel runs; driver errors.
     pub unsafe fn map_host(&self, memory: *const u8, bytes: usize) -> Result<HostMapping, GpuError> {
-        self.map(memory, bytes, PORTABLE_MAPPED)
+        self.map(memory, bytes, PORTABLE_MAPPED, None)
+    }
+
+    /// As [`map_host`](Self::map_host), of memory that `keeper` keeps: the mapping holds on to it until the driver has forgotten the pages,
+    /// which may be long after the mapping was dropped, where a kernel runs then.
+    ///
+    /// # Safety
+    /// The memory is allocated as long as `keeper` is.
+    ///
+    /// # Errors
+    /// As [`map_host`](Self::map_host).
+    pub unsafe fn map_kept(
+        &self,
+        memory: *const u8,
+        bytes: usize,
+        keeper: Keeper,
+    ) -> Result<HostMapping, GpuError> {
+        self.map(memory, bytes, PORTABLE_MAPPED, Some(keeper))
     }
 
     /// Maps what the driver of another device mapped for this process, registers of a network card say, for kernels, to be
@@ -72,10 +95,16 @@ impl Gpu {
         // The GPU's driver looks for the pages in page tables, which drivers fill at the first access.
         // SAFETY: advice about the caller's own pages; where it is not understood nothing changes.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_WILLNEED) };
-        self.map(memory, bytes, PORTABLE_MAPPED | OF_DEVICE)
+        self.map(memory, bytes, PORTABLE_MAPPED | OF_DEVICE, None)
     }
 
-    fn map(&self, memory: *const u8, bytes: usize, flags: u32) -> Result<HostMapping, GpuError> {
+    fn map(
+        &self,
+        memory: *const u8,
+        bytes: usize,
+        flags: u32,
+        keeper: Option<Keeper>,
+    ) -> Result<HostMapping, GpuError> {
         let address = memory as usize;
         let (start, end) = pages(address, bytes)?;
         if !self.info().host_pointers_are_device_pointers {
@@ -94,6 +123,9 @@ impl Gpu {
             let pages = Arc::new(self.register(from, to, (address, bytes), flags)?);
             registered.insert(from, Registered { end: to, pages: Arc::downgrade(&pages) });
             held.push(pages);
+        }
+        for pages in held.iter().filter(|_| keeper.is_some()) {
+            pages.keepers.lock().unwrap_or_else(PoisonError::into_inner).extend(keeper.clone());
         }
         Ok(HostMapping { address: address as u64, bytes, _pages: held })
     }
@@ -128,7 +160,7 @@ impl Gpu {
         // driver refuses addresses that are not mapped.
         let result = unsafe { cuMemHostRegister_v2(pointer, end - start, flags) };
         self.check("cuMemHostRegister", result).map_err(|error| refused(error, request, flags))?;
-        let pages = Pages { gpu: self.clone(), start, end };
+        let pages = Pages { gpu: self.clone(), start, end, keepers: Mutex::default() };
         let mut device = 0;
         // SAFETY: the memory is registered; `device` is written on success.
         let result = unsafe { cuMemHostGetDevicePointer_v2(&mut device, pointer, 0) };
@@ -190,15 +222,19 @@ impl HostMapping {
 impl Drop for Pages {
     fn drop(&mut self) {
         let (gpu, start) = (self.gpu.clone(), self.start);
+        let keepers = std::mem::take(self.keepers.get_mut().unwrap_or_else(PoisonError::into_inner));
         gate().defer(move || {
-            if gpu.enter().is_ok() {
+            let forgotten = gpu.enter().and_then(|()| {
                 // SAFETY: no mapping uses the pages any more, and the gate says that no kernel runs that could.
                 let result = unsafe { cuMemHostUnregister(start as *mut std::ffi::c_void) };
-                if let Err(error) = gpu.check("cuMemHostUnregister", result) {
-                    tracing::warn!("host memory at {start:#x} stays locked: {error}");
-                }
+                gpu.check("cuMemHostUnregister", result)
+            });
+            if let Err(error) = &forgotten {
+                tracing::warn!("host memory at {start:#x} stays locked: {error}");
             }
             REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).remove(&start);
+            // Memory that the driver still has, as it failed to forget it, stays.
+            if forgotten.is_ok() { drop(keepers) } else { std::mem::forget(keepers) }
         });
     }
 }

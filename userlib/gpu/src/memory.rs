@@ -1,5 +1,6 @@
 //! Memory of a GPU, and how the host reads and writes it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{GpuError, code};
@@ -182,14 +183,31 @@ pub(crate) fn read(gpu: &Gpu, address: u64, data: &mut [u8]) -> Result<(), GpuEr
 /// Page-locked host memory through which host bytes travel, so that the driver never copies pageable memory on its
 /// own terms. Lives as long as the process: freeing it would wait for the GPU.
 pub(crate) struct Staging {
-    stream: Stream,
+    stream: Arc<Stream>,
     memory: &'static mut [u8],
+    /// Whether a copy was given up that may still be under way.
+    late: bool,
 }
 
 impl Staging {
     pub fn new(gpu: &Gpu) -> Result<Staging, GpuError> {
-        let stream = gpu.stream()?;
-        Ok(Staging { stream, memory: pinned(gpu, STAGING_BYTES)? })
+        let stream = Arc::new(gpu.stream()?);
+        Ok(Staging { stream, memory: pinned(gpu, STAGING_BYTES)?, late: false })
+    }
+
+    /// A copy failed, and may still be under way.
+    pub fn give_up(&mut self) {
+        self.stream.give_up();
+        self.late = true;
+    }
+
+    /// Waits for a copy that was given up: what comes behind it must not be overwritten by it.
+    pub fn settle(&mut self) -> Result<(), GpuError> {
+        if self.late {
+            self.stream.wait("a copy between host and GPU memory that was given up", COPY_TIMEOUT)?;
+            self.late = false;
+        }
+        Ok(())
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {

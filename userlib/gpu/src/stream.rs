@@ -1,11 +1,13 @@
 //! Streams and events, and bounded waits for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_clock::{Backoff, Clock, Ladder};
 
 use crate::error::GpuError;
 use crate::gpu::{Gpu, Handle};
+use crate::resident::gate;
 use crate::sys::*;
 
 /// `CU_STREAM_NON_BLOCKING`: no order with the default stream.
@@ -21,6 +23,8 @@ pub struct Stream {
     gpu: Gpu,
     raw: Handle<CUstream>,
     pooled: bool,
+    /// Whether its work is known to be done.
+    is_idle: bool,
 }
 
 impl Stream {
@@ -35,11 +39,11 @@ impl Stream {
         // SAFETY: `raw` is written on success; the priority is one that the driver named.
         let result = unsafe { cuStreamCreateWithPriority(&mut raw, NON_BLOCKING, priority) };
         gpu.check("cuStreamCreateWithPriority", result)?;
-        Ok(Stream { gpu, raw: Handle(raw), pooled: !urgent })
+        Ok(Stream { gpu, raw: Handle(raw), pooled: !urgent, is_idle: false })
     }
 
     pub(crate) fn from_pool(gpu: Gpu, raw: Handle<CUstream>) -> Stream {
-        Stream { gpu, raw, pooled: true }
+        Stream { gpu, raw, pooled: true, is_idle: false }
     }
 
     pub(crate) fn raw(&self) -> CUstream {
@@ -81,6 +85,19 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Gives its work up, which may still be under way: until that is done or the GPU is lost, memory that it may use is not freed, on the GPU
+    /// or, where a [keeper](Gpu::map_kept) keeps it, on the host.
+    pub fn give_up(self: &Arc<Stream>) {
+        let stream = self.clone();
+        gate().enter();
+        gate().abandon(Box::new(move || !matches!(stream.is_done(), Ok(false))));
+    }
+
+    /// Drops it, by who has seen that its work is done: else the driver is asked once more.
+    pub fn retire(mut self) {
+        self.is_idle = true;
     }
 
     /// Waits for all work so far as the driver does it, without a bound: for work that waits for nobody.
@@ -178,7 +195,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.pooled && matches!(self.is_done(), Ok(true)) {
+        if self.pooled && (self.is_idle || matches!(self.is_done(), Ok(true))) {
             self.gpu.recycle(self.raw);
         } else if self.gpu.enter().is_ok() {
             // SAFETY: nobody uses the stream any more. The call returns at once; the driver frees the stream when

@@ -2,10 +2,13 @@
 /*
  * A libcuda of two GPUs whose memory is host memory: enough of the driver for
  * memory that processes pass to each other, and for copies by the copy engines,
- * which are done at once. Kernels do not run.
+ * which are done at once. Of kernels there is one, which does nothing, and lasts
+ * as long as streams are not ready.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,8 +48,148 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { *s
 int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int error, const char **text) { *text = "fake"; return OK; }
 int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_memalign(memory, 4096, bytes); }
-int cuMemAlloc_v2(u64 *memory, size_t bytes) { return posix_memalign((void **)memory, 4096, bytes); }
-int cuMemFree_v2(u64 memory) { free((void *)memory); return OK; }
+
+/* The context that is current to a thread: its GPU's number, plus one. */
+static __thread long current;
+int cuCtxSetCurrent(void *context) { current = (long)context; return OK; }
+
+/* Memory of GPUs: files in memory, which other processes open by their number. */
+static struct memory { u64 address; size_t bytes; int fd, gpu; u64 id; } memories[4096];
+
+static struct memory *memory_at(u64 address)
+{
+	for (struct memory *of = memories; of < memories + 4096; of++)
+		if (of->bytes && address >= of->address && address - of->address < of->bytes)
+			return of;
+	return NULL;
+}
+
+static int memory_of(int fd, u64 *address, size_t bytes)
+{
+	static u64 ids;
+	struct memory *free = memories;
+	void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	while (__sync_val_compare_and_swap(&free->bytes, 0, bytes))
+		free++;
+	*address = free->address = (u64)mapped;
+	free->fd = fd;
+	free->gpu = current ? current - 1 : 0;
+	free->id = __sync_add_and_fetch(&ids, 1);
+	return mapped == MAP_FAILED ? INVALID : OK;
+}
+int cuMemAlloc_v2(u64 *memory, size_t bytes)
+{
+	int fd = memfd_create("gpu", MFD_CLOEXEC);
+	bytes = (bytes + 4095) & ~4095ul;
+	return ftruncate(fd, (off_t)bytes) ? INVALID : memory_of(fd, memory, bytes);
+}
+int cuMemFree_v2(u64 memory)
+{
+	struct memory *old = memory_at(memory);
+	if (!old || old->address != memory)
+		return INVALID;
+	close(old->fd);
+	munmap((void *)memory, old->bytes);
+	old->address = 0;
+	__sync_lock_release(&old->bytes);
+	return OK;
+}
+int cuMemGetAddressRange_v2(u64 *base, size_t *bytes, u64 address)
+{
+	struct memory *of = memory_at(address);
+	if (!of)
+		return INVALID;
+	*base = of->address;
+	*bytes = of->bytes;
+	return OK;
+}
+/*
+ * 2: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, whose 2 is a GPU's; 7: _BUFFER_ID; 9: _DEVICE_ORDINAL; 10: _IS_LEGACY_CUDA_IPC_CAPABLE, with FAKE_IPC in
+ * the environment only.
+ */
+int cuPointerGetAttribute(void *value, int which, u64 address)
+{
+	struct memory *of = memory_at(address);
+	if (!of)
+		return INVALID;
+	if (which == 7)
+		*(u64 *)value = of->id;
+	else if (which == 10)
+		*(unsigned *)value = getenv("FAKE_IPC") != NULL;
+	else
+		*(unsigned *)value = which == 2 ? 2 : which == 9 ? of->gpu : 1;
+	return OK;
+}
+
+/* What a handle of IPC says: whose file it is. None of them opens with FAKE_NONE_OPENS in the environment. */
+struct handle { union { struct { u64 bytes; int process, fd; } of; char reserved[64]; }; };
+static int opened;
+int fake_opened(void) { return opened; }
+
+int cuIpcGetMemHandle(struct handle *handle, u64 base)
+{
+	struct memory *of = memory_at(base);
+	if (!of || of->address != base)
+		return INVALID;
+	memset(handle, 0, sizeof *handle);
+	handle->of.bytes = of->bytes;
+	handle->of.process = getpid();
+	handle->of.fd = of->fd;
+	return OK;
+}
+int cuIpcOpenMemHandle_v2(u64 *base, struct handle handle, unsigned flags)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", handle.of.process, handle.of.fd);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || handle.of.process == getpid() || getenv("FAKE_NONE_OPENS"))
+		return INVALID;
+	opened++;
+	return memory_of(fd, base, handle.of.bytes);
+}
+int cuIpcCloseMemHandle(u64 base) { opened--; return cuMemFree_v2(base); }
+
+/* Host memory that is registered. */
+static struct registered { void *start; size_t bytes; } registered[256];
+
+int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags)
+{
+	for (struct registered *at = registered; at < registered + 256; at++)
+		if (__sync_bool_compare_and_swap(&at->start, NULL, start)) {
+			at->bytes = bytes;
+			return OK;
+		}
+	return INVALID;
+}
+int cuMemHostUnregister(void *start)
+{
+	for (struct registered *at = registered; at < registered + 256; at++)
+		if (at->start == start) {
+			at->start = NULL;
+			return OK;
+		}
+	return INVALID;
+}
+/* Ranges that are registered; the sum of 1,000 for each that is not memory any more. */
+int fake_registered(void)
+{
+	int count = 0;
+	for (struct registered *at = registered; at < registered + 256; at++) {
+		unsigned char seen[1];
+		if (at->start)
+			count += mincore(at->start, 4096, seen) ? 1001 : 1;
+	}
+	return count;
+}
+
+/* The only kernel: without arguments. */
+int cuModuleGetFunctionCount(unsigned *count, void *module) { *count = 1; return OK; }
+int cuModuleEnumerateFunctions(void **functions, unsigned count, void *module) { functions[0] = (void *)1; return OK; }
+int cuFuncGetName(const char **name, void *function) { *name = "fake_kernel"; return OK; }
+int cuFuncGetParamInfo(void *function, size_t number, size_t *offset, size_t *bytes) { return INVALID; }
+int cuFuncGetAttribute(int *value, int which, void *function) { *value = which == 0 ? 1024 : 0; return OK; }
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) { *blocks = 16; return OK; }
+int cuCtxGetLimit(size_t *value, int limit) { *value = 1024; return OK; }
 int cuMemHostGetDevicePointer_v2(u64 *device, void *memory, unsigned flags) { *device = (u64)memory; return OK; }
 int cuStreamQuery(void *stream) { return failing; }
 int cuStreamWriteValue32_v2(void *stream, u64 to, unsigned value, unsigned flags) { *(volatile unsigned *)to = value; return OK; }
@@ -144,9 +287,7 @@ int cuMemImportFromShareableHandle(u64 *handle, void *number, int type)
 NOTHING(cuCtxEnablePeerAccess)
 NOTHING(cuCtxGetCurrent)
 NOTHING(cuCtxGetDevice)
-NOTHING(cuCtxGetLimit)
 NOTHING(cuCtxGetStreamPriorityRange)
-NOTHING(cuCtxSetCurrent)
 NOTHING(cuCtxSetLimit)
 NOTHING(cuCtxSynchronize)
 NOTHING(cuEventCreate)
@@ -155,9 +296,6 @@ NOTHING(cuEventElapsedTime_v2)
 NOTHING(cuEventQuery)
 NOTHING(cuEventRecord)
 NOTHING(cuEventSynchronize)
-NOTHING(cuFuncGetAttribute)
-NOTHING(cuFuncGetName)
-NOTHING(cuFuncGetParamInfo)
 NOTHING(cuFuncLoad)
 NOTHING(cuFuncSetAttribute)
 NOTHING(cuGraphAddKernelNode_v2)
@@ -169,21 +307,11 @@ NOTHING(cuGraphLaunch)
 NOTHING(cuInit)
 NOTHING(cuLaunchCooperativeKernel)
 NOTHING(cuLaunchKernel)
-NOTHING(cuIpcCloseMemHandle)
-NOTHING(cuIpcGetMemHandle)
-NOTHING(cuIpcOpenMemHandle_v2)
 NOTHING(cuMemAddressFree)
 NOTHING(cuMemAllocManaged)
-NOTHING(cuMemGetAddressRange_v2)
-NOTHING(cuMemHostRegister_v2)
-NOTHING(cuMemHostUnregister)
 NOTHING(cuMemSetAccess)
-NOTHING(cuModuleEnumerateFunctions)
-NOTHING(cuModuleGetFunctionCount)
 NOTHING(cuModuleLoadData)
-NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 NOTHING(cuStreamDestroy_v2)
-NOTHING(cuPointerGetAttribute)
 NOTHING(cuStreamSynchronize)
 NOTHING(cuGraphAddNode_v2)
 NOTHING(cuGraphConditionalHandleCreate)

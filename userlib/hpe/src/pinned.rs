@@ -1,6 +1,6 @@
 //! Pinned memory through which copies go that no engine makes in one: pairs of buffers, few and counted (digest 2.4).
 
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::{Gpu, HostMapping};
 
@@ -27,11 +27,10 @@ pub struct PinnedCounts {
     pub abandoned: usize,
 }
 
-/// Two buffers of one size.
+/// Two buffers of one size. The driver, where it has them, keeps the pages until it has forgotten them.
 pub(crate) struct Buffers {
-    // Before the pages: first the driver forgets them.
     _registered: Option<HostMapping>,
-    memory: pages::Pages,
+    memory: Arc<pages::Pages>,
 }
 
 impl Buffers {
@@ -43,6 +42,8 @@ impl Buffers {
 
 pub(crate) mod pages {
     //! Pages of the host.
+    use std::os::fd::{AsRawFd, BorrowedFd};
+
     use crate::error::HpeError;
 
     pub struct Pages {
@@ -58,14 +59,22 @@ pub(crate) mod pages {
     impl Pages {
         pub fn new(len: usize) -> Result<Pages, HpeError> {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            Pages::map(len, flags, -1).ok_or_else(|| HpeError::system("mapping pinned buffers"))
+        }
+
+        /// Those of a file, which children of a fork do not get.
+        pub fn of(file: BorrowedFd<'_>, len: usize) -> Option<Pages> {
+            let pages = Pages::map(len, libc::MAP_SHARED | libc::MAP_POPULATE, file.as_raw_fd())?;
+            // SAFETY: mapped just now.
+            unsafe { libc::madvise(pages.start.cast(), len, libc::MADV_DONTFORK) };
+            Some(pages)
+        }
+
+        fn map(len: usize, flags: i32, file: i32) -> Option<Pages> {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
             // SAFETY: new pages.
-            let start = unsafe {
-                libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-            };
-            if start == libc::MAP_FAILED {
-                return Err(HpeError::system("mapping pinned buffers"));
-            }
-            Ok(Pages { start: start.cast(), len })
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
+            (start != libc::MAP_FAILED).then_some(Pages { start: start.cast(), len })
         }
 
         pub fn start(&self) -> *mut u8 {
@@ -226,10 +235,10 @@ impl Pool {
     }
 
     fn pin(&self, pair: usize) -> Result<Buffers, HpeError> {
-        let memory = pages::Pages::new(pair)?;
+        let memory = Arc::new(pages::Pages::new(pair)?);
         let registered = match &self.gpu {
-            // SAFETY: the pages live as long as their registration, which is dropped with them.
-            Some(gpu) => Some(unsafe { gpu.map_host(memory.start(), pair)? }),
+            // SAFETY: they keep the pages.
+            Some(gpu) => Some(unsafe { gpu.map_kept(memory.start(), pair, memory.clone())? }),
             None => {
                 // The executor copies without DMA: that the pages stay in memory is asked for, and not needed.
                 // SAFETY: pages of this pair.

@@ -2,11 +2,14 @@
 //! segment, where the host's side is.
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ggas_gpu::{Gpu, GpuError, HostMapping};
+use ggas_clock::Clock;
+use ggas_gpu::{Gpu, GpuError, HostMapping, Stream};
 
+use super::late::{Late, Work};
 use super::{Device, Host, Look, Memory, Queue, Side};
 use crate::error::HpeError;
 use crate::pinned::pages::Pages;
@@ -27,13 +30,25 @@ pub(crate) struct CudaDevice {
     gpu: Gpu,
     /// Where the driver can have a stream store a number.
     ended: Option<Ended>,
+    /// Copies of blocks that were given up.
+    late: Late<Arc<Stream>>,
+}
+
+impl Work for Arc<Stream> {
+    fn is_done(&self) -> Result<bool, GpuError> {
+        Stream::is_done(self)
+    }
+
+    fn give_up(&self) {
+        Stream::give_up(self);
+    }
 }
 
 /// In host memory: the number of the last copy that ended in each place.
 struct Ended {
-    // Before the pages: first the driver forgets them.
+    /// Keeps the pages until the driver has forgotten them.
     mapping: ManuallyDrop<HostMapping>,
-    pages: ManuallyDrop<Pages>,
+    pages: Arc<Pages>,
     /// The last copy that was queued, in each place.
     queued: Box<[AtomicU64]>,
 }
@@ -43,11 +58,8 @@ impl Drop for Ended {
         // A stream may still store to the word of a copy that was given up: then the memory is kept for good.
         let settled = |word: u64| self.last(word) >= self.queued[word as usize].load(Ordering::Acquire);
         if (0..WORDS).all(settled) {
-            // SAFETY: both are dropped here only, the mapping first.
-            unsafe {
-                ManuallyDrop::drop(&mut self.mapping);
-                ManuallyDrop::drop(&mut self.pages);
-            }
+            // SAFETY: dropped here only.
+            unsafe { ManuallyDrop::drop(&mut self.mapping) };
         }
     }
 }
@@ -57,10 +69,10 @@ unsafe impl Sync for Ended {}
 
 impl Ended {
     fn new(gpu: &Gpu) -> Result<Option<Ended>, HpeError> {
-        let pages = Pages::new(8 * WORDS as usize)?;
-        // SAFETY: the pages live as long as the mapping, which is dropped before them.
-        let mapping = unsafe { gpu.map_host(pages.start(), 8 * WORDS as usize)? };
-        let (mapping, pages) = (ManuallyDrop::new(mapping), ManuallyDrop::new(pages));
+        let pages = Arc::new(Pages::new(8 * WORDS as usize)?);
+        // SAFETY: it keeps the pages.
+        let mapping = unsafe { gpu.map_kept(pages.start(), 8 * WORDS as usize, pages.clone())? };
+        let mapping = ManuallyDrop::new(mapping);
         let queued = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
         let ended = Ended { mapping, pages, queued };
         let stream = gpu.stream()?;
@@ -90,7 +102,7 @@ impl Ended {
 impl CudaDevice {
     pub fn new(gpu: Gpu) -> Result<CudaDevice, HpeError> {
         let ended = Ended::new(&gpu)?;
-        Ok(CudaDevice { gpu, ended })
+        Ok(CudaDevice { gpu, ended, late: Late::default() })
     }
 
     /// A word says so.
@@ -149,19 +161,23 @@ impl Device for CudaDevice {
             return Ok(self.has_ended(number) || stream.map_or(Ok(true), |stream| stream.is_done())?);
         }
         let done = queue.own.get(&number).map_or(Ok(true), |stream| stream.is_done());
-        if !matches!(done, Ok(false)) {
-            queue.own.remove(&number);
+        match done {
+            Ok(false) => {}
+            Ok(true) => queue.own.remove(&number).into_iter().for_each(Stream::retire),
+            Err(_) => drop(queue.own.remove(&number)),
         }
         Ok(done?)
     }
 
     unsafe fn copy_now(&self, dst: u64, src: u64, len: usize, to: Side, host: Host) -> Result<(), HpeError> {
+        // What was given up would come behind this one's bytes, or among a later one's.
+        self.late.settle(Clock::REAL, AT_ONCE)?;
         let copied: Result<(), GpuError> = match (host, to) {
             (Host::Pinned, _) => {
-                let stream = self.gpu.stream()?;
-                // SAFETY: the caller's contract.
+                let stream = Arc::new(self.gpu.stream()?);
+                // SAFETY: the caller's contract; what is given up, the driver keeps its memory for.
                 unsafe { stream.copy(dst, src, len)? };
-                stream.wait("a copy of a shared object", AT_ONCE)
+                self.late.wait(stream, Clock::REAL, AT_ONCE)
             }
             // SAFETY: the caller's contract; the host's side is written by nobody meanwhile.
             (Host::Pageable, Side::Device) => unsafe {

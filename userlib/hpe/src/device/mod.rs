@@ -2,6 +2,7 @@
 
 mod cuda;
 mod executor;
+mod late;
 
 use crate::error::HpeError;
 

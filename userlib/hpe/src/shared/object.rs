@@ -4,7 +4,8 @@
 //! of its blocks say. The shadow mapping may always be written: copies to and from the device go there, so that the user's mapping
 //! stays shut while they run, and whoever touches it waits.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -17,6 +18,7 @@ use super::track::{Access, Track};
 use crate::device::{Device, Host, Memory, Side};
 use crate::error::HpeError;
 use crate::futex;
+use crate::pinned::pages::Pages;
 use crate::segment::{Room, map_over, unmap};
 
 /// Who has the newest bytes of a block.
@@ -70,8 +72,10 @@ pub(crate) struct Object {
     pub start: u64,
     /// Whole pages.
     pub size: usize,
-    shadow: u64,
-    /// Of a GPU, whose engine then copies from and to the shadow with nothing in between; without it through a pinned buffer.
+    /// Not dropped in children, which do not have it.
+    shadow: ManuallyDrop<Arc<Pages>>,
+    /// Of a GPU, whose engine then copies from and to the shadow with nothing in between; without it through a pinned buffer. The driver
+    /// keeps the shadow until it has forgotten it.
     pinned: Option<HostMapping>,
     _file: OwnedFd,
     /// Given back last.
@@ -112,32 +116,19 @@ impl Object {
     ) -> Result<Object, HpeError> {
         let (start, size) = (room.start, room.size);
         let file = memory_file(size).inspect_err(|_| device.unmap(&memory, size))?;
-        // SAFETY: new pages, of a file of this size.
-        let shadow = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if shadow == libc::MAP_FAILED {
+        let Some(shadow) = Pages::of(file.as_fd(), size).map(Arc::new) else {
             let error = HpeError::system("mapping a shared object a second time");
             device.unmap(&memory, size);
             return Err(error);
-        }
-        // SAFETY: mapped just now.
-        unsafe { libc::madvise(shadow, size, libc::MADV_DONTFORK) };
-        // SAFETY: the shadow is unmapped behind it. It is in memory already; where it cannot be pinned blocks go through a buffer.
-        let pin = |gpu: &Gpu| unsafe { gpu.map_host(shadow.cast(), size) }.ok();
+        };
+        // SAFETY: it keeps the shadow, which is in memory already; where it cannot be pinned blocks go through a buffer.
+        let pin = |gpu: &Gpu| unsafe { gpu.map_kept(shadow.start(), size, shadow.clone()) }.ok();
         let pinned = device.gpu().filter(|_| keeping.shadow).and_then(pin);
         let blocks = size.div_ceil(keeping.block);
         let object = Object {
             start,
             size,
-            shadow: shadow as u64,
+            shadow: ManuallyDrop::new(shadow),
             pinned,
             memory,
             device,
@@ -172,7 +163,11 @@ impl Object {
 
     /// The host's address for copies of byte `offset`.
     pub fn side(&self, offset: usize) -> u64 {
-        if self.keeping.shadow { self.shadow + offset as u64 } else { self.start + offset as u64 }
+        if self.keeping.shadow {
+            self.shadow.start() as u64 + offset as u64
+        } else {
+            self.start + offset as u64
+        }
     }
 
     /// Serves an access of the host that was not allowed. Safe in a signal handler where the device's copies are: it takes no lock
@@ -318,10 +313,10 @@ impl Drop for Object {
         }
         drop(pinned);
         self.keeping.track.end(self.start, self.size);
-        // SAFETY: the table no longer has the object, and nobody serves a fault of it.
+        // SAFETY: the table no longer has the object, and nobody serves a fault of it. The shadow is not used again here.
         unsafe {
             unmap(self.start, self.size);
-            libc::munmap(self.shadow as *mut _, self.size);
+            ManuallyDrop::drop(&mut self.shadow);
         }
         self.device.unmap(&self.memory, self.size);
     }
