@@ -9,6 +9,7 @@ use crate::address::{DeviceId, Owner, is_memory, owner};
 use crate::context::Context;
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
+use crate::network::names::{Named, Names};
 use crate::segment::{Room, Segment, is_reserved};
 use crate::shared::object::Object;
 use crate::shared::table;
@@ -24,17 +25,38 @@ pub(crate) enum Kind {
 /// What one call allocated. It lives until it was freed and no copy uses it.
 pub(crate) struct Allocation {
     pub len: usize,
+    /// By which other processes have opened it. Taken back before the memory goes.
+    named: OnceLock<Option<Named>>,
     pub kind: Kind,
 }
 
 impl Allocation {
+    pub fn new(len: usize, kind: Kind) -> Allocation {
+        Allocation { len, named: OnceLock::new(), kind }
+    }
+
+    /// Its name for other processes, if it can have one.
+    pub fn named(&self, names: &Arc<Names>, gpu: &Gpu) -> Option<&Named> {
+        self.named.get_or_init(|| names.give(gpu, self.inside())).as_ref()
+    }
+
     /// Where the host says it begins.
-    fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         match &self.kind {
             Kind::Plain(memory, ..) => memory.address,
             Kind::Shared(object) => object.start,
             Kind::Spread(object) => object.start(),
         }
+    }
+
+    /// The context of the one device that has it.
+    fn index(&self, contexts: &[Context]) -> usize {
+        let device = match &self.kind {
+            Kind::Plain(_, _, room) => room.device(),
+            // Told by its bits; the other by its offset.
+            Kind::Shared(_) | Kind::Spread(_) => return 0,
+        };
+        contexts.iter().position(|context| context.id() == device).unwrap_or_default()
     }
 
     /// What its devices call the beginning.
@@ -115,7 +137,9 @@ impl Objects {
         {
             return Err(HpeError::InUse { address: start });
         }
-        all.remove(&start).ok_or(HpeError::NotAllocated { address: start })
+        let removed = all.remove(&start).ok_or(HpeError::NotAllocated { address: start })?;
+        removed.named.get().into_iter().flatten().for_each(Named::take_back);
+        Ok(removed)
     }
 
     /// The segment of distributed objects.
@@ -167,16 +191,16 @@ impl Objects {
                 let found = self.at(address).ok_or(HpeError::Unknown { address, device })?;
                 within(address, len, index.unwrap_or_default(), found)
             }
-            _ => match of_gpu(address, contexts) {
-                // Of GPUs: what was freed there is not told from the host's by its bits, and a read of it would end the process.
-                None if has_gpu(contexts) && is_memory(address) == Some(false) => {
-                    Err(HpeError::NoMemory { address, len })
-                }
-                None => Ok(Place::Host(address)),
-                Some(index) => match self.at(address) {
-                    Some(found) => within(address, len, index, found),
+            _ if !has_gpu(contexts) => Ok(Place::Host(address)),
+            // What was allocated here is known without the driver, whose answer takes longer.
+            _ => match self.at(address) {
+                Some(found) => within(address, len, found.index(contexts), found),
+                None => match of_gpu(address, contexts) {
+                    // What was freed on a GPU is not told from the host's by its bits, and a read of it would end the process.
+                    None if is_memory(address) == Some(false) => Err(HpeError::NoMemory { address, len }),
+                    None => Ok(Place::Host(address)),
                     // Others allocated it.
-                    None => Ok(Place::Device { index, address, _kept: None }),
+                    Some(index) => Ok(Place::Device { index, address, _kept: None }),
                 },
             },
         }

@@ -8,7 +8,7 @@ use ggas_gpu::Gpu;
 use crate::address::{DeviceId, Owner, owner};
 use crate::builder::Builder;
 use crate::context::{Context, LockCounts};
-use crate::copy::{Copier, Counters, Way, WayCounts};
+use crate::copy::{Copier, Counters, WayCounts};
 use crate::direct::Direct;
 use crate::error::HpeError;
 use crate::fork;
@@ -173,7 +173,7 @@ impl Runtime {
             }
             Spread::of_gpus(&gpus, stride, parts)?
         };
-        let allocation = Allocation { len: bytes, kind: Kind::Spread(Arc::new(spread)) };
+        let allocation = Allocation::new(bytes, Kind::Spread(Arc::new(spread)));
         Ok(self.inner.objects.insert(allocation) as *mut u8)
     }
 
@@ -187,7 +187,7 @@ impl Runtime {
         let index = self.index(device)?;
         let room = self.inner.segments[index].room(bytes)?;
         let kind = kind(&self.inner.contexts[index], room)?;
-        Ok(self.inner.objects.insert(Allocation { len: bytes, kind }) as *mut u8)
+        Ok(self.inner.objects.insert(Allocation::new(bytes, kind)) as *mut u8)
     }
 
     pub(crate) fn index(&self, device: DeviceId) -> Result<usize, HpeError> {
@@ -247,9 +247,7 @@ impl Runtime {
         }
         if let (Some(network), true) = (self.network(), is_remote(&dst) || is_remote(&src)) {
             // SAFETY: the caller's contract; the other rank checks its ranges.
-            unsafe { network.copy(&self.copier(), &dst, &src, len)? };
-            self.inner.counters.add(Way::Network, len);
-            return Ok(());
+            return unsafe { network.copy(&self.copier(), &dst, &src, len) };
         }
         // SAFETY: the caller's contract; ranges of devices were checked.
         unsafe { self.copier().copy(&dst, &src, len) }

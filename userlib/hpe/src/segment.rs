@@ -107,6 +107,13 @@ pub(crate) struct Room {
     pub size: usize,
 }
 
+impl Room {
+    /// The device whose segment it is of.
+    pub fn device(&self) -> DeviceId {
+        self.segment.device()
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
         self.segment.give(self.start, self.size);

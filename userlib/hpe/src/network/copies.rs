@@ -3,9 +3,10 @@
 use ggas_rma::{PostError, Region, Spec, WaitError};
 
 use super::lane::{Lane, answer_to};
+use super::names::Said;
 use super::words::{Ask, REQUEST, Request, answered};
 use super::{Export, Network, Peer, Shared};
-use crate::copy::{Copier, blocks};
+use crate::copy::{Copier, Way, blocks};
 use crate::error::HpeError;
 use crate::objects::Place;
 
@@ -34,7 +35,7 @@ struct Copy<'a> {
 }
 
 impl Network {
-    /// Copies between memory of another rank and any.
+    /// Copies between memory of another rank and any: by a GPU of this one where it reaches that, else by the network.
     ///
     /// # Safety
     /// As [`Copier::copy`], and as `Runtime::export` says of memory of others.
@@ -45,6 +46,10 @@ impl Network {
         src: &Place,
         len: usize,
     ) -> Result<(), HpeError> {
+        if let Some(reached) = self.by_handles(copier, (dst, src), len)? {
+            // SAFETY: the caller's contract; what was opened stays memory meanwhile.
+            return unsafe { copier.copy(&reached.dst, &reached.src, len) };
+        }
         let shared = &*self.shared;
         let lane = self.lanes.take(shared, copier.pool)?;
         let stage = match (dst, src) {
@@ -59,7 +64,34 @@ impl Network {
         let done = unsafe { copy.run(len) };
         let missing = copy.settle(&done);
         self.lanes.give_back(lane, missing);
-        done
+        done.inspect(|()| copier.counters.add(Way::Network, len))
+    }
+
+    /// What another rank says of the allocation that holds these bytes of its.
+    pub(super) fn said(
+        &self,
+        copier: &Copier<'_>,
+        (rank, address): (u32, u64),
+        len: usize,
+    ) -> Result<Said, HpeError> {
+        let shared = &*self.shared;
+        let lane = self.lanes.take(shared, copier.pool)?;
+        let place = Place::Remote { rank, address };
+        let (stage, dst, src) = (Stage::Lane, &place, &place);
+        let mut copy =
+            Copy { shared, copier, lane: &lane, stage, dst, src, blocks: [None; 2], asked: [None; 2] };
+        let asked = copy.ask(0, rank, Ask::Name, address, (0, len));
+        let done = asked.and_then(|()| copy.wait(0, address, len));
+        let mut said = Said::default();
+        if done.is_ok() {
+            // SAFETY: the other rank has put so many words there, and nobody else uses the lane.
+            unsafe {
+                said.as_mut_ptr().copy_from_nonoverlapping(lane.staging.address(0) as *const u64, said.len())
+            };
+        }
+        let missing = copy.settle(&done);
+        self.lanes.give_back(lane, missing);
+        done.map(|()| said)
     }
 }
 

@@ -4,9 +4,14 @@
 //! whose memory it is, block by block (`copies.rs`); its *station* (`station.rs`) gets the block from the lane, or puts it there, by way
 //! of two pinned buffers of its own, and answers. So a block is on the network while devices copy those beside it, at both ends, and
 //! what is pinned does not grow with the number of ranks. Memory of the host that was exported is got from and put to where it is.
+//!
+//! Between processes of a host whose GPUs reach each other's memory copies need none of that: who asks has CUDA open the other's allocation, and
+//! copies by its own engine (`handles.rs`, `names.rs`).
 
 mod copies;
+mod handles;
 mod lane;
+pub(crate) mod names;
 mod station;
 mod words;
 
@@ -22,7 +27,9 @@ use crate::error::HpeError;
 use crate::fork;
 use crate::objects::Place;
 use crate::runtime::Runtime;
+use handles::Handles;
 use lane::{Lanes, NUMBERS, Staging};
+use names::{Names, Table, WHERE};
 use station::Station;
 use words::REQUEST;
 
@@ -39,6 +46,8 @@ struct Peer {
     connection: Connection,
     /// Where this rank's requests go.
     inbox: u64,
+    /// Of a rank with GPUs on this host: which of its memory's names hold.
+    table: Option<Table>,
 }
 
 /// Memory of the host that other ranks reach.
@@ -61,11 +70,14 @@ struct Shared {
     rank: u32,
     block: usize,
     timeout: Duration,
+    /// Where this rank has GPUs.
+    names: Option<Arc<Names>>,
 }
 
 /// This runtime's part in the network.
 pub(crate) struct Network {
     lanes: Lanes,
+    handles: Handles,
     shared: Arc<Shared>,
     station: Option<JoinHandle<()>>,
 }
@@ -127,10 +139,11 @@ impl Runtime {
         let places =
             all.iter().enumerate().map(|(rank, said)| place(rank, said)).collect::<Result<Vec<_>, _>>()?;
         let block = places.iter().map(|place| place[3] as usize).min().unwrap_or(BLOCK);
-        let peers = places.iter().map(|[node, vpid, inbox, _]| {
-            let address = Address::new(*node as u16, *vpid as u8);
+        let peers = places.iter().map(|&[node, vpid, inbox, _, ref table @ ..]| {
+            let address = Address::new(node as u16, vpid as u8);
             let inbox = inbox + (job.rank() as usize * SLOTS * REQUEST) as u64;
-            Peer { address, connection: made.port.connect(address), inbox }
+            let table = made.names.as_ref().and_then(|_| Names::of(*table));
+            Peer { address, connection: made.port.connect(address), inbox, table }
         });
         let shared = Arc::new(Shared {
             peers: peers.collect(),
@@ -141,9 +154,11 @@ impl Runtime {
             rank: job.rank(),
             block,
             timeout: self.inner.timeout,
+            names: made.names.clone(),
         });
         let station = Station::start(shared.clone(), &self.inner, made.staging)?;
-        let network = Network { lanes: Lanes::default(), shared, station: Some(station) };
+        let network =
+            Network { lanes: Lanes::default(), handles: Handles::default(), shared, station: Some(station) };
         let twice = |_| HpeError::Join { reason: "another thread called `join` meanwhile".to_owned() };
         self.inner.network.set(network).map_err(twice)
     }
@@ -178,8 +193,16 @@ impl Runtime {
         let staging = Staging::new(&port, pool, block, true)?.ok_or_else(|| pool.too_small())?;
         let Address { node, vpid } = port.address();
         let nla = inbox.nla(0).map_err(HpeError::network("memory for requests"))?;
-        let place = [u64::from(node), u64::from(vpid), nla, block as u64];
-        Ok(Made { staging, inbox, outbox, port, place })
+        let names = match self.gpus().is_empty() {
+            true => None,
+            false => Some(Arc::new(Names::new()?)),
+        };
+        let mut place = [0; PLACE];
+        place[..4].copy_from_slice(&[u64::from(node), u64::from(vpid), nla, block as u64]);
+        if let Some(names) = &names {
+            place[4..].copy_from_slice(&names.place());
+        }
+        Ok(Made { staging, inbox, outbox, port, names, place })
     }
 
     pub(crate) fn network(&self) -> Option<&Network> {
@@ -270,12 +293,15 @@ struct Made {
     inbox: Region,
     outbox: Region,
     port: Port,
-    /// Node, VPID, where requests go, bytes of a block.
-    place: [u64; 4],
+    names: Option<Arc<Names>>,
+    place: [u64; PLACE],
 }
 
+/// What ranks say of themselves: node, VPID, where requests go, bytes of a block, and where the table of names is.
+const PLACE: usize = 4 + WHERE;
+
 /// What a rank said of itself.
-fn place(rank: usize, said: &[u8]) -> Result<[u64; 4], HpeError> {
+fn place(rank: usize, said: &[u8]) -> Result<[u64; PLACE], HpeError> {
     let (words, []) = said.as_chunks() else { return Err(other(rank)) };
     let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
     words.try_into().map_err(|_| other(rank))

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ggas_rma::{Kind, Match, Region, Spec, WaitError};
 
 use super::lane::Staging;
+use super::names::Said;
 use super::words::{Ask, REQUEST, Request, answer, refusal};
 use super::{Export, SLOTS, Shared};
 use crate::copy::Counters;
@@ -38,6 +39,8 @@ enum Spot {
     Exported(Arc<Export>, usize),
     /// In an object, by way of a buffer.
     Staged(Place, usize),
+    /// What is said of an allocation, by way of a buffer.
+    Said(Said, usize),
 }
 
 /// A block that was begun.
@@ -55,7 +58,7 @@ struct Begun {
 impl Begun {
     fn buffer(&self) -> Option<usize> {
         match self.spot {
-            Spot::Staged(_, which) => Some(which),
+            Spot::Staged(_, which) | Spot::Said(_, which) => Some(which),
             Spot::Exported(..) => None,
         }
     }
@@ -124,9 +127,12 @@ impl Station {
         in_use: Option<usize>,
     ) -> Result<Begun, Refusal> {
         let runtime = self.runtime.upgrade().ok_or(Refusal::Failed(libc::ENODEV))?;
-        let spot = self.spot(&runtime, &request, in_use)?;
+        let spot = match request.ask {
+            Ask::Name => Spot::Said(self.said(&runtime, &request)?, self.buffer(in_use)?),
+            _ => self.spot(&runtime, &request, in_use)?,
+        };
         let mut begun = Begun { rank, slot, request, spot, came: None, runtime };
-        if request.ask == Ask::Load {
+        if request.ask != Ask::Store {
             return Ok(begun);
         }
         let peer = self.shared.peer(rank).map_err(|error| refusal(&error))?;
@@ -160,6 +166,32 @@ impl Station {
             // Memory that was not exported is nobody else's, nor is that of other ranks.
             Place::Host(_) | Place::Remote { .. } => Err(Refusal::Unknown),
             place => Ok(Spot::Staged(place, self.buffer(in_use)?)),
+        }
+    }
+
+    /// What others are told of the allocation that holds the bytes of a request: how they open it, or only how far it goes.
+    fn said(&self, runtime: &Arc<Inner>, request: &Request) -> Result<Said, Refusal> {
+        let unnamed = |start: u64, len: usize| {
+            let mut said = Said::default();
+            (said[0], said[1]) = (start, len as u64);
+            said
+        };
+        if let Some((export, _)) = self.shared.exported(request.address, request.len.max(1)) {
+            return Ok(unnamed(export.start, export.len));
+        }
+        let runtime = Runtime { inner: runtime.clone() };
+        match runtime.place(request.address, request.len).map_err(|error| refusal(&error))? {
+            Place::Host(_) | Place::Remote { .. } => Err(Refusal::Unknown),
+            Place::Device { _kept: Some(kept), index, .. } => {
+                let (names, gpu) = (&self.shared.names, runtime.inner.contexts[index].device.gpu());
+                let named = names.as_ref().zip(gpu).and_then(|(names, gpu)| kept.named(names, gpu));
+                Ok(named.map_or_else(
+                    || unnamed(kept.start(), kept.len),
+                    |named| named.said(kept.start(), kept.len),
+                ))
+            }
+            Place::Spread(spread, _) => Ok(unnamed(spread.start(), spread.stride * spread.parts.len())),
+            _ => Ok(unnamed(request.address, request.len)),
         }
     }
 
@@ -212,7 +244,7 @@ impl Station {
     fn region<'a>(&'a self, spot: &'a Spot) -> (&'a Region, usize) {
         match spot {
             Spot::Exported(export, at) => (&export.region, *at),
-            Spot::Staged(_, which) => (&self.staging.regions[*which], 0),
+            Spot::Staged(_, which) | Spot::Said(_, which) => (&self.staging.regions[*which], 0),
         }
     }
 
@@ -220,7 +252,7 @@ impl Station {
         let Some(begun) = begun else { return };
         let done = match begun.request.ask {
             Ask::Store => self.store(&begun),
-            Ask::Load => self.load(&begun),
+            Ask::Load | Ask::Name => self.load(&begun),
         };
         self.answer(begun.rank, begun.slot, done);
     }
@@ -231,7 +263,7 @@ impl Station {
         self.left(&came);
         match &begun.spot {
             _ if !has_come => Err(Refusal::Failed(libc::EIO)),
-            Spot::Exported(..) => Ok(()),
+            Spot::Exported(..) | Spot::Said(..) => Ok(()),
             Spot::Staged(place, which) => {
                 let buffer = Place::Host(self.staging.address(*which));
                 self.copy(&begun.runtime, place, &buffer, begun.request.len)
@@ -240,11 +272,20 @@ impl Station {
     }
 
     fn load(&mut self, begun: &Begun) -> Result<(), Refusal> {
-        let Request { len, nla, .. } = begun.request;
+        let Request { mut len, nla, .. } = begun.request;
         let peer = self.shared.peer(begun.rank).map_err(|error| refusal(&error))?;
-        if let Spot::Staged(place, which) = &begun.spot {
-            let buffer = Place::Host(self.staging.address(*which));
-            self.copy(&begun.runtime, &buffer, place, len)?;
+        match &begun.spot {
+            Spot::Exported(..) => {}
+            Spot::Staged(place, which) => {
+                let buffer = Place::Host(self.staging.address(*which));
+                self.copy(&begun.runtime, &buffer, place, len)?;
+            }
+            Spot::Said(said, which) => {
+                len = size_of_val(said);
+                let words = self.staging.address(*which) as *mut u64;
+                // SAFETY: a buffer of this station, of a page at least, which nobody uses.
+                unsafe { words.copy_from_nonoverlapping(said.as_ptr(), said.len()) };
+            }
         }
         let (region, at) = self.region(&begun.spot);
         let buffer = begun.buffer();

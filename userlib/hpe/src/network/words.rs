@@ -12,6 +12,8 @@ pub(crate) enum Ask {
     Store,
     /// To load bytes, and to put them to who asks.
     Load,
+    /// To say how this host's processes open what the bytes lie in, and to put that to who asks.
+    Name,
 }
 
 /// A block of a copy.
@@ -30,6 +32,7 @@ impl Request {
         let ask = match self.ask {
             Ask::Store => 1,
             Ask::Load => 2,
+            Ask::Name => 3,
         };
         let mut bytes = [0; REQUEST];
         for (word, value) in
@@ -46,6 +49,7 @@ impl Request {
         let ask = match words.next()? {
             1 => Ask::Store,
             2 => Ask::Load,
+            3 => Ask::Name,
             _ => return None,
         };
         Some(Request { ask, address: words.next()?, len: words.next()? as usize, nla: words.next()? })
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn requests_and_answers_come_as_they_went() {
-        for ask in [Ask::Store, Ask::Load] {
+        for ask in [Ask::Store, Ask::Load, Ask::Name] {
             let request = Request { ask, address: 0x200_0000_1000, len: 77, nla: u64::MAX };
             assert_eq!(Request::of(&request.bytes()), Some(request));
         }
