@@ -52,6 +52,7 @@ mod error;
 mod files;
 mod fork;
 mod futex;
+mod launch;
 #[allow(missing_docs)]
 #[rustfmt::skip]
 pub mod layout;
@@ -71,7 +72,8 @@ pub use builder::{Builder, Tracking};
 pub use context::{LockCounts, Locking, Wait};
 pub use copy::{Way, WayCounts};
 pub use error::{HpeError, Refusal};
+pub use launch::{Prepared, Use};
 pub use map::{Map, RemoteCounts};
 pub use pinned::{PinnedBuffers, PinnedCounts};
-pub use runtime::{Counts, Runtime, SharedCounts, Use};
+pub use runtime::{Counts, Runtime, SharedCounts};
 pub use staged::{Staging, Told};

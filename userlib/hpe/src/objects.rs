@@ -1,6 +1,7 @@
 //! What is allocated, and what a pointer means.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::Gpu;
@@ -138,6 +139,9 @@ impl Objects {
             return Err(HpeError::InUse { address: start });
         }
         let removed = all.remove(&start).ok_or(HpeError::NotAllocated { address: start })?;
+        if let Kind::Shared(object) = &removed.kind {
+            object.freed.store(true, Ordering::Release);
+        }
         removed.named.get().into_iter().flatten().for_each(Named::take_back);
         Ok(removed)
     }

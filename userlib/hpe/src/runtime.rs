@@ -68,15 +68,6 @@ impl Drop for Inner {
     }
 }
 
-/// What a kernel does with a shared object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It only reads it: what the host has stays valid.
-    Read,
-    /// It may write it: behind the launch the host has nothing of it.
-    Write,
-}
-
 /// Counters of shared objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedCounts {
@@ -283,31 +274,6 @@ impl Runtime {
         }
     }
 
-    /// Runs `kernel`, which starts kernels and waits for their end, with these shared objects: the devices have what the host wrote,
-    /// and the host what the kernels wrote. Threads that touch an object meanwhile wait, unless they read what the host has.
-    /// This thread must not touch the objects in `kernel`.
-    ///
-    /// # Errors
-    /// [`HpeError::NotShared`], [`HpeError::InUse`] for an object that is named twice or is in a launch of this thread: `kernel` did
-    /// not run. What a device refuses; what the host wrote is then still its own.
-    pub fn launch<R>(&self, objects: &[(*const u8, Use)], kernel: impl FnOnce() -> R) -> Result<R, HpeError> {
-        fork::check(self.inner.generation)?;
-        let mut found = Vec::with_capacity(objects.len());
-        for &(address, usage) in objects {
-            match self.place(address as u64, 1)? {
-                Place::Shared(object, _) => found.push((object, usage)),
-                _ => return Err(HpeError::NotShared { address: address as u64 }),
-            }
-        }
-        // All launches take objects in one order, so that none waits for another in a circle.
-        found.sort_by_key(|(object, _)| object.start);
-        let mut launched = Launched { objects: found, begun: 0 };
-        launched.begin()?;
-        let result = kernel();
-        launched.end()?;
-        Ok(result)
-    }
-
     /// Its counters.
     pub fn counts(&self) -> Counts {
         use std::sync::atomic::Ordering::Relaxed;
@@ -340,34 +306,4 @@ impl Runtime {
 
 fn is_remote(place: &Place) -> bool {
     matches!(place, Place::Remote { .. })
-}
-
-/// Objects of a launch, of which the first ones have begun. Those are taken back on drop: also when a kernel's caller panics.
-struct Launched {
-    objects: Vec<(Arc<Object>, Use)>,
-    begun: usize,
-}
-
-impl Launched {
-    fn begin(&mut self) -> Result<(), HpeError> {
-        for (object, _) in &self.objects {
-            object.begin_launch()?;
-            self.begun += 1;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), HpeError> {
-        let mut result = Ok(());
-        for (object, usage) in self.objects.drain(..).take(std::mem::take(&mut self.begun)) {
-            result = result.and(object.end_launch(usage == Use::Write));
-        }
-        result
-    }
-}
-
-impl Drop for Launched {
-    fn drop(&mut self) {
-        let _ = self.end();
-    }
 }

@@ -240,3 +240,27 @@ fn a_lost_device_keeps_what_the_host_wrote() {
     assert_eq!(shared[1].load(Ordering::Relaxed), 11);
     shared[1].store(12, Ordering::Relaxed);
 }
+
+#[test]
+fn prepared_launches_are_as_others_until_an_object_is_freed() {
+    let Some(runtime) = runtime_of_threads(Tracking::Protect) else { return };
+    let [one, two] = [0, 1].map(|device| words(&runtime, device));
+    let pointer = |words: &[AtomicU64]| words.as_ptr().cast::<u8>();
+    let prepared = runtime.prepare(&[(pointer(two), Use::Read), (pointer(one), Use::Write)]).unwrap();
+    for times in 1..4 {
+        two[5].store(times, Ordering::Relaxed);
+        let kernel = || {
+            let seen = inside(&runtime, two)[5].load(Ordering::Relaxed);
+            inside(&runtime, one)[5].fetch_add(seen, Ordering::Relaxed);
+        };
+        prepared.launch(kernel).unwrap();
+        assert_eq!(one[5].load(Ordering::Relaxed), (1..=times).sum::<u64>());
+    }
+    let within = prepared.launch(|| runtime.launch(&[(pointer(one), Use::Read)], || ()));
+    assert!(matches!(within, Ok(Err(HpeError::InUse { .. }))), "{within:?}");
+    // SAFETY: no kernel has it, and nobody touches it again.
+    unsafe { runtime.free(pointer(two).cast_mut()) }.unwrap();
+    let freed = prepared.launch(|| ());
+    assert!(matches!(freed, Err(HpeError::NotShared { .. })), "{freed:?}");
+    assert_eq!(one[5].load(Ordering::Relaxed), 6, "as it was");
+}

@@ -23,6 +23,9 @@ impl Object {
 
     /// Hands the object to a kernel: the device gets what the host wrote.
     pub fn begin_launch(&self) -> Result<(), HpeError> {
+        if self.freed.load(Ordering::Acquire) {
+            return Err(HpeError::NotShared { address: self.start });
+        }
         let me = futex::thread();
         loop {
             match self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {

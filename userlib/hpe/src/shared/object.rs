@@ -90,6 +90,8 @@ pub(crate) struct Object {
     pub(super) served: AtomicBool,
     /// The thread that launches a kernel with this object ([`futex::thread`]), or 0.
     pub(super) launcher: AtomicUsize,
+    /// Whether it was freed: who prepared launches of it may still have it.
+    pub freed: AtomicBool,
     /// Copies through the shadow that are under way; launches wait for them.
     pub(super) copies: AtomicI32,
     generation: u32,
@@ -137,6 +139,7 @@ impl Object {
             touched: AtomicBool::new(false),
             served: AtomicBool::new(false),
             launcher: AtomicUsize::new(0),
+            freed: AtomicBool::new(false),
             copies: AtomicI32::new(0),
             generation: crate::fork::watch(),
             _file: file,
