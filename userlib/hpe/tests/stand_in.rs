@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Gpu, Launch, start};
-use ggas_hpe::{Builder, HpeError, Refusal, Runtime, Way};
+use ggas_hpe::{Builder, HpeError, Refusal, Runtime, Staging, Told, Way};
 use ggas_members::Job;
 use ggas_rma::Node;
 use ranks::{die, in_job, in_job_with_death, victim};
@@ -104,6 +104,33 @@ fn the_driver_has_forgotten_memory_before_it_goes() {
         work_lasts(false);
         running.wait(SOON).expect("ended");
         assert_eq!((registered(), ggas_gpu::deferred_calls()), (0, 0));
+    });
+}
+
+#[test]
+fn staged_copies_are_right_however_engines_are_told() {
+    on_stand_in("staged_copies_are_right_however_engines_are_told", None, || {
+        let gpus = Gpu::all().expect("two GPUs");
+        for (told, blocks) in [Told::ByThread, Told::InLine, Told::ByEvents].into_iter().zip([4, 3, 2]) {
+            let staging = Staging { blocks, bytes: usize::MAX, told };
+            let builder = Runtime::builder().gpus(gpus.clone()).peers(false).staging(staging);
+            let runtime = builder.pinned(BUFFER, 8 << 20).build().expect("a runtime");
+            let [one, two] = [0, 1].map(|i: usize| runtime.alloc(runtime.devices()[i], LEN).expect("memory"));
+            // SAFETY: memory of this test.
+            unsafe {
+                runtime.copy(one, pattern(1).as_ptr(), LEN).expect("up");
+                let before = runtime.counts().ways.of(Way::Staged);
+                // One in a block, some, and with short ones at both ends.
+                for len in [BUFFER, 3 * BUFFER + 5, LEN] {
+                    runtime.copy(two, one, len).expect("across");
+                }
+                assert_eq!(runtime.counts().ways.of(Way::Staged), before + 3);
+                let mut bytes = vec![0; LEN];
+                runtime.copy(bytes.as_mut_ptr(), two, LEN).expect("down");
+                assert!(bytes == pattern(1), "{told:?}");
+            }
+            assert_eq!(runtime.counts().pinned.in_use, 0);
+        }
     });
 }
 

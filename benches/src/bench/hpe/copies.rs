@@ -17,12 +17,16 @@ pub(crate) struct Copies;
 const DRIVERS: [&str; 3] = ["driver", "pinned-up", "pinned-down"];
 
 /// Ways through a pair of pinned buffers (8 MiB) for one run to choose from: blocks, bytes of each, and who tells engines of them.
-const SHAPES: [(&str, usize, usize, Told); 11] = [
+const SHAPES: [(&str, usize, usize, Told); 15] = [
     ("thread-2x4M", 2, 4 << 20, Told::ByThread),
     ("thread-3x2M", 3, 2 << 20, Told::ByThread),
     ("thread-4x1M", 4, 1 << 20, Told::ByThread),
     ("thread-8x1M", 8, 1 << 20, Told::ByThread),
     ("thread-16x512K", 16, 512 << 10, Told::ByThread),
+    ("line-3x2M", 3, 2 << 20, Told::InLine),
+    ("line-4x2M", 4, 2 << 20, Told::InLine),
+    ("line-8x1M", 8, 1 << 20, Told::InLine),
+    ("line-16x512K", 16, 512 << 10, Told::InLine),
     ("events-2x4M", 2, 4 << 20, Told::ByEvents),
     ("events-3x2M", 3, 2 << 20, Told::ByEvents),
     ("events-4x2M", 4, 2 << 20, Told::ByEvents),
@@ -81,8 +85,10 @@ impl Bench for Copies {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        let of_gpus =
-            |method: &str| DRIVERS.contains(&method) || method.starts_with("events") || method == "ipc";
+        let of_gpus = |method: &str| {
+            let by_streams = method.starts_with("events") || method.starts_with("line");
+            DRIVERS.contains(&method) || by_streams || method == "ipc"
+        };
         let has = |method: &&str| {
             let is_here = between::METHODS.contains(method) == (team.size() > 1);
             is_here && (options.device == Device::Gpu || !of_gpus(method))

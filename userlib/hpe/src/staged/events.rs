@@ -1,112 +1,10 @@
-//! Copies between two devices through pinned memory: while blocks come from the source, those before go to the destination (digest 2.4).
-//!
-//! A pair of buffers is one range, which holds two blocks or more. The more blocks, the less an engine waits for the other one's last; the
-//! shorter they are, the sooner the second engine begins and the first one is not waited for, and the more calls there are.
+//! Staged copies whose engines tell each other of blocks by events: all is queued at once.
 
 use ggas_gpu::{Event, Gpu, Stream};
 
-use crate::context::{Context, Ticket};
-use crate::copy::{Copier, blocks};
+use super::{Ends, ramped};
 use crate::error::HpeError;
 use crate::pinned::Pair;
-use crate::segment::PAGE;
-
-/// Most blocks that a pair of buffers holds.
-const MOST: usize = 16;
-
-/// How engines are told that a block is there, or has gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The thread that copies polls one, and then queues for the other.
-    ByThread,
-    /// All blocks are queued at once, and engines wait for each other by CUDA's events; of devices of the executor as `ByThread`.
-    ByEvents,
-}
-
-/// How copies between two devices go through a pair of pinned buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Staging {
-    /// Blocks that the pair holds, 2 to 16 (else the nearest of these).
-    pub blocks: usize,
-    /// Most bytes of a block, which are whole pages, and no more than fit.
-    pub bytes: usize,
-    /// How engines hear of blocks.
-    pub told: Told,
-}
-
-impl Default for Staging {
-    /// Four halves of buffers, so that each engine has the next block queued before one ends.
-    fn default() -> Staging {
-        Staging { blocks: 4, bytes: usize::MAX, told: Told::ByThread }
-    }
-}
-
-impl Staging {
-    /// Blocks and their bytes, of two buffers of so many bytes.
-    fn shape(self, buffer: usize) -> (usize, usize) {
-        // A page each, at least.
-        let count = self.blocks.clamp(2, MOST).min(2 * buffer / PAGE);
-        let bytes = self.bytes.min(2 * buffer / count) / PAGE * PAGE;
-        (count, bytes.max(PAGE))
-    }
-}
-
-/// Between which memories.
-#[derive(Clone, Copy)]
-pub(crate) struct Ends<'a> {
-    pub to: &'a Context,
-    pub dst: u64,
-    pub from: &'a Context,
-    pub src: u64,
-    pub len: usize,
-}
-
-/// A block on its way to the pair: its copy, where it is in the whole, and its bytes.
-type Coming = Option<(Ticket, usize, usize)>;
-
-impl Copier<'_> {
-    /// # Safety
-    /// As [`Copier::copy`].
-    pub unsafe fn through(&self, pair: &Pair<'_>, ends: Ends<'_>) -> Result<(), HpeError> {
-        let shape = self.staging.shape(self.pool.buffer());
-        match (ends.from.device.gpu(), ends.to.device.gpu(), self.staging.told) {
-            // SAFETY: the caller's contract.
-            (Some(from), Some(to), Told::ByEvents) => unsafe { by_events(pair, shape, ends, (from, to)) },
-            // SAFETY: the same.
-            _ => unsafe { by_thread(pair, shape, ends) },
-        }
-    }
-}
-
-/// # Safety
-/// As [`Copier::copy`].
-unsafe fn by_thread(pair: &Pair<'_>, (count, size): (usize, usize), ends: Ends<'_>) -> Result<(), HpeError> {
-    let Ends { to, dst, from, src, len } = ends;
-    let at = |block: usize| pair.buffer(0) as u64 + (block % count * size) as u64;
-    let mut coming: [Coming; MOST] = [None; MOST];
-    let mut sending: [Option<Ticket>; MOST] = [None; MOST];
-    let send = |block: usize, coming: &mut [Coming; MOST], sending: &mut [Option<Ticket>; MOST]| {
-        let Some((ticket, offset, bytes)) = coming[block % count].take() else { return Ok(()) };
-        from.finish(ticket)?;
-        // SAFETY: the caller's contract; the block is there.
-        sending[block % count] = Some(unsafe { to.submit(dst + offset as u64, at(block), bytes)? });
-        Ok::<(), HpeError>(())
-    };
-    for (block, (offset, bytes)) in blocks(len, size).enumerate() {
-        if let Some(ticket) = sending[block % count].take() {
-            to.finish(ticket)?;
-        }
-        // SAFETY: the caller's contract; what was there has been sent.
-        let ticket = unsafe { from.submit(at(block), src + offset as u64, bytes)? };
-        coming[block % count] = Some((ticket, offset, bytes));
-        // The block before, while this one comes.
-        send(block + count - 1, &mut coming, &mut sending)?;
-    }
-    // No block is under way but the last one.
-    (0..count).try_for_each(|block| send(block, &mut coming, &mut sending))?;
-    // A device carries its copies out in order or not: all are looked at.
-    sending.into_iter().flatten().try_for_each(|ticket| to.finish(ticket))
-}
 
 /// Work that is carried out in order, and waits for other such work by events: a stream.
 trait Line {
@@ -144,7 +42,7 @@ impl Line for Stream {
 ///
 /// # Safety
 /// As [`Copier::copy`].
-unsafe fn by_events(
+pub(super) unsafe fn by_events(
     pair: &Pair<'_>,
     (count, size): (usize, usize),
     ends: Ends<'_>,
@@ -171,7 +69,7 @@ unsafe fn queue<L: Line>(
     (dst, src, len): (u64, u64, usize),
 ) -> Result<(), HpeError> {
     let count = there.len();
-    for (block, (offset, bytes)) in blocks(len, size).enumerate() {
+    for (block, (offset, bytes)) in ramped(len, size).enumerate() {
         let place = block % count;
         let at = buffer + (place * size) as u64;
         if block >= count {
@@ -195,25 +93,6 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-
-    #[test]
-    fn blocks_fit_their_pair() {
-        let shape = |blocks, bytes, buffer| Staging { blocks, bytes, told: Told::ByThread }.shape(buffer);
-        assert_eq!(Staging::default().shape(4 << 20), (4, 2 << 20));
-        assert_eq!(shape(2, usize::MAX, 4 << 20), (2, 4 << 20));
-        assert_eq!(shape(8, 512 << 10, 4 << 20), (8, 512 << 10));
-        assert_eq!(shape(3, usize::MAX, 4 << 20), (3, (8 << 20) / 3 / PAGE * PAGE));
-        // What there cannot be: the nearest.
-        assert_eq!(shape(0, 0, 4 << 20), (2, PAGE));
-        assert_eq!(shape(99, usize::MAX, 4 << 20), (16, 512 << 10));
-        assert_eq!(shape(16, usize::MAX, PAGE), (2, PAGE));
-        for buffer in [PAGE, 3 * PAGE, 4 << 20] {
-            for blocks in 0..20 {
-                let (count, bytes) = shape(blocks, usize::MAX, buffer);
-                assert!((2..=MOST).contains(&count) && count * bytes <= 2 * buffer);
-            }
-        }
-    }
 
     enum Op {
         Copy(u64, u64, usize),
