@@ -18,7 +18,9 @@ mod sort;
 mod sort_run;
 mod spectrum;
 mod stencil;
+mod stencil_level;
 mod stencil_run;
+mod stencil_shared;
 mod steps;
 
 pub(crate) use copies::Copies;

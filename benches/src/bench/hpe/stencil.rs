@@ -3,7 +3,8 @@
 use ggas_hpe::{HpeError, Runtime, Tracking};
 
 use super::cube::Cube;
-use super::stencil_run::{Level, Run};
+use super::stencil_level::Level;
+use super::stencil_run::Run;
 use super::{device_counts, rows};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
@@ -101,7 +102,7 @@ fn measure(setup: &Setup, cube: &Cube, level: Level, devices: u32) -> Result<(Ro
     let run = Run::new(setup, cube, level, devices as usize)?;
     let runs = setup.options.iterations.map_or(5, |steps| steps.div_ceil(cube.steps));
     let (mut ns, mut check) = (Vec::new(), Check::default());
-    let (mut copies, mut percent, mut around) = (0, 0.0, Vec::new());
+    let (mut copies, mut percent, mut kernels) = (0, 0.0, Vec::new());
     // The first is warm-up.
     for number in 0..=runs {
         run.fill()?;
@@ -113,7 +114,7 @@ fn measure(setup: &Setup, cube: &Cube, level: Level, devices: u32) -> Result<(Ro
         if number > 0 {
             percent += exchanged / runs as f64;
             ns.push(took.as_nanos() as f64 / cube.steps as f64);
-            around.extend(run.around_us());
+            kernels.extend(run.kernels_us());
         }
     }
     let (samples, check) = setup.collect(Some(Samples::new(ns, cube.steps)), check)?;
@@ -123,15 +124,13 @@ fn measure(setup: &Setup, cube: &Cube, level: Level, devices: u32) -> Result<(Ro
     row.rate_per_s = Some((cube.plane() * cube.side) as f64 * 1e6 / median.max(1e-9));
     row = row.with("total_ms", median * cube.steps as f64 / 1e3);
     row = row.with("copies", copies as f64 / cube.steps as f64).with("exchange_percent", percent);
-    if !around.is_empty() {
-        let [first, later] = [0, 1].map(|i: usize| middle(around.iter().map(|run| run[i])));
-        row = row.with("objects_first_us", first).with("objects_us", later);
+    if !kernels.is_empty() {
+        row = row.with("kernels_us", middle(kernels));
     }
     Ok((row, check))
 }
 
-fn middle(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
+fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

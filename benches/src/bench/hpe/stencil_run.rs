@@ -9,12 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::args::bench_hpe_stencil;
-use ggas_hpe::{Runtime, Tracking, Use};
+use ggas_hpe::{Prepared, Runtime};
 use ggas_kernels::Launch;
 
 use super::cube::{Cube, POISON, WEIGHTS};
 use super::memory::{Array, bytes_of, bytes_of_mut};
 use super::ranks::Ranks;
+use super::stencil_level::Level;
+use super::stencil_shared::prepared;
 use super::steps::{Event, Steps};
 use super::{devices, gpus, shape};
 use crate::error::Doing;
@@ -24,83 +26,33 @@ use crate::{BenchError, Check};
 
 const KERNEL: &str = "bench_hpe_stencil_planes";
 /// A part's neighbours.
-const SIDES: [usize; 2] = [BELOW, ABOVE];
-const BELOW: usize = 0;
+pub(super) const SIDES: [usize; 2] = [BELOW, ABOVE];
+pub(super) const BELOW: usize = 0;
 const ABOVE: usize = 1;
 
-/// The paper's listings, and what it measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    /// Listing 1: a thread uses its device only, so boundaries pass memory of the host.
-    Proxy,
-    /// Listing 2: a thread copies from its neighbours' devices.
-    Sharing,
-    /// Listing 3: kernels read their neighbours' boundaries.
-    Remote,
-    /// Listing 4: the cube is in shared objects, whose pointers are the host's, too.
-    Shared,
-    /// Listing 2 with boundaries computed first, and exchanged beside the rest of the computation.
-    Overlap,
-    /// Listing 4 in CUDA's managed memory, today's rival of shared objects: on GPUs only.
-    Managed,
-    /// Listing 4 with shared objects by `userfaultfd` in place of `mprotect`.
-    Userfault,
-}
-
-impl Level {
-    pub const ALL: [Level; 7] = [
-        Level::Proxy,
-        Level::Sharing,
-        Level::Remote,
-        Level::Shared,
-        Level::Overlap,
-        Level::Managed,
-        Level::Userfault,
-    ];
-    pub const NAMES: [&'static str; 7] =
-        ["proxy", "sharing", "remote", "shared", "overlap", "managed", "userfault"];
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
-    /// Whether kernels do, which then have to reach their devices.
-    pub fn reads_neighbours(self) -> bool {
-        matches!(self, Level::Remote | Level::Shared | Level::Managed | Level::Userfault)
-    }
-
-    /// Whether the cube is in shared objects.
-    fn has_objects(self) -> bool {
-        matches!(self, Level::Shared | Level::Userfault)
-    }
-
-    fn tracking(self) -> Tracking {
-        if self == Level::Userfault { Tracking::Userfault } else { Tracking::Protect }
-    }
-}
-
 /// A device's planes of the cube.
-struct Part {
-    planes: Range<usize>,
+pub(super) struct Part {
+    pub planes: Range<usize>,
     /// What a step reads and what it writes, in turn.
-    fields: [Array<f32>; 2],
+    pub fields: [Array<f32>; 2],
     /// The neighbours' planes beside each field, where kernels do not read them where they are.
-    halos: [[Array<f32>; 2]; 2],
+    pub halos: [[Array<f32>; 2]; 2],
     /// [`Level::Proxy`]: what goes to each neighbour.
     staged: [Mutex<Vec<f32>>; 2],
 }
 
 /// One cube on some devices of this process, and of its neighbours.
 pub(super) struct Run<'a> {
-    setup: &'a Setup<'a>,
-    cube: &'a Cube,
-    level: Level,
-    runtime: Runtime,
-    ranks: Ranks,
-    parts: Vec<Part>,
-    /// Time of the launches with shared objects that was not the kernels', in ns: of the first two steps of the last run, which take back
-    /// what the host had, and of the others.
-    around: [AtomicU64; 2],
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) cube: &'a Cube,
+    pub(super) level: Level,
+    pub(super) parts: Vec<Part>,
+    pub(super) runtime: Runtime,
+    pub(super) ranks: Ranks,
+    /// Of shared objects, by the field that a step reads.
+    pub(super) prepared: Option<[Prepared; 2]>,
+    /// Time of listing 4's kernels in the last run, in ns.
+    pub(super) kernels: AtomicU64,
 }
 
 impl<'a> Run<'a> {
@@ -134,8 +86,9 @@ impl<'a> Run<'a> {
                 planes,
             })
         };
-        let parts = (0..count).map(part).collect::<Result<_, _>>()?;
-        Ok(Run { setup, cube, level, parts, runtime, ranks, around: Default::default() })
+        let parts = (0..count).map(part).collect::<Result<Vec<_>, _>>()?;
+        let prepared = prepared(&runtime, &parts, level)?;
+        Ok(Run { setup, cube, level, parts, runtime, ranks, prepared, kernels: AtomicU64::new(0) })
     }
 
     /// The part beside `device` in this process.
@@ -145,7 +98,7 @@ impl<'a> Run<'a> {
     }
 
     /// Where the boundary of a part's field begins.
-    fn boundary(&self, device: usize, side: usize) -> usize {
+    pub(super) fn boundary(&self, device: usize, side: usize) -> usize {
         let planes = self.parts[device].planes.len();
         if side == BELOW { 0 } else { (planes - 1) * self.cube.plane() }
     }
@@ -167,23 +120,13 @@ impl<'a> Run<'a> {
                 part.halos[1][side].write(0, &poison)?;
             }
         }
-        if !self.level.has_objects() {
-            return Ok(());
-        }
-        // The other levels' input is on the devices, too, before time begins.
-        let objects = |part: &'_ Part| {
-            let arrays = part.fields.iter().chain(part.halos.iter().flatten());
-            arrays.map(|array| (array.object(), Use::Read)).collect::<Vec<_>>()
-        };
-        let objects: Vec<_> = self.parts.iter().flat_map(objects).collect();
-        self.runtime.launch(&objects, || ()).doing("launching with shared objects")
+        self.hand_over()
     }
 
-    /// Microseconds that shared objects added to a step of the last run: to its first two, and to the others.
-    pub fn around_us(&self) -> Option<[f64; 2]> {
-        let steps = [2, self.cube.steps.saturating_sub(2)];
-        let each = |i: usize| self.around[i].load(Relaxed) as f64 / 1e3 / steps[i].max(1) as f64;
-        self.level.has_objects().then(|| [each(0), each(1)])
+    /// Microseconds of a step of the last run from a launch of kernels until the host knows of their end; of listing 4 only.
+    pub fn kernels_us(&self) -> Option<f64> {
+        let us = self.kernels.load(Relaxed) as f64 / 1e3 / self.cube.steps as f64;
+        self.level.is_of_all_devices().then_some(us)
     }
 
     /// Copies so far.
@@ -194,15 +137,13 @@ impl<'a> Run<'a> {
     /// All steps. Gives how long they took, and the share of that in which data moved, in percent.
     pub fn all_steps(&self) -> Result<(Duration, f64), BenchError> {
         let steps = Steps::new(self.parts.len(), self.setup.options.timeout);
-        self.around.iter().for_each(|sum| sum.store(0, Relaxed));
-        let took = match self.level {
-            Level::Shared | Level::Managed | Level::Userfault => {
-                let begun = Instant::now();
-                (0..self.cube.steps).try_for_each(|step| self.shared_step(&steps, step))?;
-                begun.elapsed()
-            }
-            _ => steps
-                .run(|device| (0..self.cube.steps).try_for_each(|step| self.step(&steps, device, step)))?,
+        self.kernels.store(0, Relaxed);
+        let took = if self.level.is_of_all_devices() {
+            let begun = Instant::now();
+            (0..self.cube.steps).try_for_each(|step| self.shared_step(&steps, step))?;
+            begun.elapsed()
+        } else {
+            steps.run(|device| (0..self.cube.steps).try_for_each(|step| self.step(&steps, device, step)))?
         };
         Ok((took, steps.exchange_percent(took)))
     }
@@ -235,7 +176,7 @@ impl<'a> Run<'a> {
     }
 
     /// The kernel for some planes of a part. Those at the ends of the cube stay as they are.
-    fn launch(&self, device: usize, from: usize, planes: Range<u32>) -> Launch<'a> {
+    pub(super) fn launch(&self, device: usize, from: usize, planes: Range<u32>) -> Launch<'a> {
         let part = &self.parts[device];
         let beside = |side: usize| match self.neighbour(device, side) {
             Some(other) if self.level.reads_neighbours() => {
@@ -329,61 +270,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Listing 4: a step of all devices. No call copies: what goes to other processes is read and written where kernels have it.
-    fn shared_step(&self, steps: &Steps, step: u64) -> Result<(), BenchError> {
-        let (from, to) = turn(step);
-        let mut objects = Vec::new();
-        for part in &self.parts {
-            objects.push((part.fields[from].object(), Use::Read));
-            objects.push((part.fields[to].object(), Use::Write));
-            objects.extend(part.halos[from].iter().map(|halo| (halo.object(), Use::Read)));
-        }
-        let launch = |device: usize| self.launch(device, from, 0..self.parts[device].planes.len() as u32);
-        let launches: Vec<_> = (0..self.parts.len()).map(launch).collect();
-        let run = || kernel::run(&launches, self.setup.options);
-        match self.level {
-            Level::Managed => run()?,
-            _ => {
-                let begun = Instant::now();
-                let timed = || {
-                    let begun = Instant::now();
-                    (run(), begun.elapsed())
-                };
-                let launched = self.runtime.launch(&objects, timed).doing("launching with shared objects");
-                let (ran, of_kernels) = launched?;
-                let around = begun.elapsed().saturating_sub(of_kernels);
-                self.around[usize::from(step > 1)].fetch_add(around.as_nanos() as u64, Relaxed);
-                ran?;
-            }
-        }
-        steps.exchange(|| {
-            for (side, part, link) in self.outer() {
-                let device = if side == BELOW { 0 } else { self.parts.len() - 1 };
-                let at = self.boundary(device, side);
-                // SAFETY: a shared object or managed memory, and no kernel runs.
-                let plane = unsafe { part.fields[to].seen(at..at + self.cube.plane()) };
-                link.send(step, bytes_of(plane))?;
-            }
-            for (side, part, link) in self.outer() {
-                // SAFETY: the same; only this thread uses it.
-                let plane = unsafe { part.halos[to][side].seen_mut(0..self.cube.plane()) };
-                link.receive(step, bytes_of_mut(plane))?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The parts that have a neighbour in another process, and the way there.
-    fn outer(&self) -> impl Iterator<Item = (usize, &Part, &super::ranks::Link)> {
-        let ends = [self.parts.first(), self.parts.last()];
-        let links = self.ranks.links.iter();
-        SIDES
-            .into_iter()
-            .zip(ends)
-            .zip(links)
-            .filter_map(|((side, part), link)| Some((side, part?, link.as_ref()?)))
-    }
-
     /// Whether the bits are the host's.
     pub fn compare(&self) -> Result<Check, BenchError> {
         let (mut check, plane) = (Check::default(), self.cube.plane());
@@ -399,7 +285,7 @@ impl<'a> Run<'a> {
 }
 
 /// The field that a step reads, and the one that it writes.
-fn turn(step: u64) -> (usize, usize) {
+pub(super) fn turn(step: u64) -> (usize, usize) {
     let from = (step % 2) as usize;
     (from, 1 - from)
 }
