@@ -12,6 +12,13 @@ struct selftest_threads {
 	uint64_t timeout_ns;
 };
 
+/* Words of whatever device that each thread adds one to, by a map (hpe.cuh). */
+struct selftest_map {
+	uint64_t map;		/* struct ggas_hpe_map */
+	uint64_t words;		/* u64[count], by the host's pointer */
+	uint64_t count;
+};
+
 /* Blocks that meet by a counter (blocks.cuh), once a launch. */
 struct selftest_blocks {
 	uint64_t words;		/* u64 per thread of the grid */

@@ -144,6 +144,27 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_map {
+    pub map: u64,
+    pub words: u64,
+    pub count: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_map"][::core::mem::size_of::<selftest_map>() - 24usize];
+    ["Alignment of selftest_map"][::core::mem::align_of::<selftest_map>() - 8usize];
+    [
+        "Offset of field: selftest_map::map",
+    ][::core::mem::offset_of!(selftest_map, map) - 0usize];
+    [
+        "Offset of field: selftest_map::words",
+    ][::core::mem::offset_of!(selftest_map, words) - 8usize];
+    [
+        "Offset of field: selftest_map::count",
+    ][::core::mem::offset_of!(selftest_map, count) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct selftest_blocks {
     pub words: u64,
     pub counter: u64,

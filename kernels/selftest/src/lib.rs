@@ -26,6 +26,7 @@ ggas_kernels::kernels! {
     /// All of them, each with the structure of its arguments.
     pub static KERNELS = [
         ggas_selftest_threads(args::selftest_threads),
+        ggas_selftest_map(args::selftest_map),
         ggas_selftest_blocks(args::selftest_blocks),
         ggas_selftest_edge(args::selftest_edge),
         ggas_selftest_parts(args::selftest_parts),
