@@ -195,6 +195,20 @@ fn stencils_on_devices_of_several_processes() {
     assert!(err(&output).contains("leave --fabric process out"), "{}", err(&output));
 }
 
+/// By one call from and to memory of another process, and by what a program does without it.
+#[test]
+fn copies_go_between_memories_of_processes() {
+    for nodes in ["2", "3"] {
+        let json = bench(&["hpe-copy", "--nodes", nodes, "--sizes", "8,1500000", "--iterations", "20"]);
+        assert_eq!(methods(&json), ["own", "rank-get", "rank-put", "rank-host", "by-puts"]);
+        assert_eq!(json["rows"].as_array().map(Vec::len), Some(10));
+    }
+    let of_one = ["bench", "hpe-copy", "--fabric", "process", "--device", "cpu", "--method", "peer"];
+    let output = ggas(&of_one);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("not of so many processes"), "{}", err(&output));
+}
+
 #[test]
 fn options_that_do_not_fit_are_said_once() {
     let refused = |args: &[&str], what: &str| {
