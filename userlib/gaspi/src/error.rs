@@ -89,8 +89,11 @@ pub enum GaspiError {
         "members of the group gave another number of elements, operation or type: call it alike everywhere"
     )]
     Unlike,
-    /// Too many bytes for a reduction, or no whole elements.
-    #[error("the bytes of a reduction are no whole elements, or more than its buffer has: reduce in parts")]
+    /// Too many bytes for a reduction, or no whole elements; a vector in GPU memory that does not begin at a multiple of an element's bytes.
+    #[error(
+        "the bytes of a reduction are no whole elements or do not begin at a multiple of one's, or are more than its buffer has: \
+         reduce in parts"
+    )]
     Size,
     /// All segment ids are in use.
     #[error("all segments are in use: delete one, or raise segment_max before the start")]

@@ -112,14 +112,16 @@ pub enum SharedGpuError {
         what: String,
     },
     /// An earlier call failed.
-    #[error("an earlier call failed: make a new SharedGpu")]
+    #[error("an earlier call failed: make a new SharedGpu or Hierarchy, in a Group by Group::reset_across")]
     Broken,
     /// No such rank.
-    #[error("root {root} of {ranks} ranks; use 0 to {}", ranks - 1)]
+    #[error(
+        "root {root} is none of the {ranks} ranks that make the call: name one of them, by its number in the job"
+    )]
     Root {
         /// Asked for.
         root: usize,
-        /// Ranks.
+        /// Ranks that make the call.
         ranks: usize,
     },
     /// A vector that does not lie in its memory.
@@ -133,6 +135,17 @@ pub enum SharedGpuError {
         count: usize,
         /// Of the memory.
         bytes: usize,
+    },
+    /// Input and result share bytes where the call does not say that they may.
+    #[error(
+        "{input} bytes of input and {output} bytes of the result share some: put them beside each other, or in the same place where the \
+         call says so"
+    )]
+    Overlap {
+        /// Bytes of the input.
+        input: usize,
+        /// Bytes of the result.
+        output: usize,
     },
     /// States of copies are in the host's memory only.
     #[error("static, dynamic and host algorithms need the directory in host memory: use Directory::Host")]
@@ -197,7 +210,12 @@ impl SharedGpuError {
     pub(crate) fn ends_use(&self) -> bool {
         !matches!(
             self,
-            Self::Range { .. } | Self::Bits | Self::Root { .. } | Self::SmallBuffer { .. } | Self::Broken
+            Self::Range { .. }
+                | Self::Overlap { .. }
+                | Self::Bits
+                | Self::Root { .. }
+                | Self::SmallBuffer { .. }
+                | Self::Broken
         )
     }
 

@@ -3,6 +3,7 @@
 
 use crate::leaders::call;
 use crate::over_hosts::{OverHosts, Strip};
+use crate::vector::check_apart;
 use crate::{Collective, Element, Hierarchy, Op, SharedGpuError, Vector};
 
 /// Most bytes of a step that a rank holds for or of its host.
@@ -59,6 +60,9 @@ impl Hierarchy {
             Gathered::Exchanged => (Collective::Alltoall, None, n * widest, m * n, m * n),
             Gathered::Reduced(op) => (Collective::ReduceScatter, Some(op), n, n, m),
         };
+        let whole = if let Gathered::Reduced(_) = kind { ins } else { count };
+        let place = self.ranks.iter().position(|rank| *rank == self.rank).unwrap_or(0);
+        check_apart(collective, (from, to), whole * size, (place, n))?;
         let each = (STEP / (most * size)).max(1).min(count);
         // Vectors begin at multiples of any element.
         let part = |parts: usize| (parts * each * size).next_multiple_of(256);

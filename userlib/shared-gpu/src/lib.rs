@@ -41,6 +41,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod tuning;
+mod vector;
 
 pub use config::{Config, Directory};
 pub use elements::{Element, Op};
@@ -50,6 +51,7 @@ pub use hyper_q::Mix;
 pub use layout::Layout;
 pub use mps::Mps;
 pub use plan::{Algorithm, Collective, Stamp, collective_on};
-pub use shared_gpu::{SharedGpu, Vector};
+pub use shared_gpu::SharedGpu;
 pub use station::{Lane, Place, Slots, Station, Waiting, Word};
 pub use tuning::{Choice, Choices, Table};
+pub use vector::Vector;

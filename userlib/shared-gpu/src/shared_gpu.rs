@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use ggas_clock::{Clock, Ladder};
-use ggas_kernels::{KernelMem, Processor};
+use ggas_kernels::Processor;
 use ggas_members::cores::{Cores, are_crowded};
 use ggas_members::{Job, LossGuard, cores};
 
@@ -19,32 +19,11 @@ use crate::plan::{Cursor, Fault, Plan};
 use crate::process::{Call, Engine, HostWords, Process, Seen};
 use crate::rules::{self, Sharing};
 use crate::station::Word;
+use crate::vector::check_apart;
 use crate::{
-    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Op, SharedGpuError, kernel,
+    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Op, SharedGpuError, Vector,
+    kernel,
 };
-
-/// A vector: where it lies in memory of the rank's processor. It begins at a multiple of its elements' size.
-#[derive(Clone, Copy, Debug)]
-pub struct Vector<'a> {
-    memory: &'a KernelMem,
-    offset: usize,
-}
-
-impl<'a> Vector<'a> {
-    /// At a byte of this memory.
-    pub fn at(memory: &'a KernelMem, offset: usize) -> Vector<'a> {
-        Vector { memory, offset }
-    }
-
-    pub(crate) fn check(&self, count: usize, element: Element) -> Result<u64, SharedGpuError> {
-        let end = count.checked_mul(element.size()).and_then(|bytes| bytes.checked_add(self.offset));
-        let is_inside = end.is_some_and(|end| end <= self.memory.len());
-        if !is_inside || !self.offset.is_multiple_of(element.size()) {
-            return Err(SharedGpuError::Range { offset: self.offset, count, bytes: self.memory.len() });
-        }
-        Ok(self.memory.address() + self.offset as u64)
-    }
-}
 
 /// This process as one of several that share a GPU, and make collectives through memory on it.
 ///
@@ -206,7 +185,7 @@ impl SharedGpu {
     /// `output` of all ranks: all ranks' `input`, reduced. `output` may be `input`.
     ///
     /// # Errors
-    /// [`SharedGpuError::Range`], [`SharedGpuError::Bits`] before anything is done; [`SharedGpuError::Mismatch`],
+    /// [`SharedGpuError::Range`], [`SharedGpuError::Overlap`], [`SharedGpuError::Bits`] before anything is done; [`SharedGpuError::Mismatch`],
     /// [`SharedGpuError::Timeout`], [`SharedGpuError::PeerLost`], [`SharedGpuError::Elsewhere`], [`SharedGpuError::Gpu`],
     /// [`SharedGpuError::MpsEnded`] end the use of `self`.
     pub fn allreduce(
@@ -287,7 +266,8 @@ impl SharedGpu {
         self.call((Collective::Alltoall, 0), places, count * element.size(), (element, None))
     }
 
-    /// `output` of all ranks: this rank's `count` elements of all ranks' `input`, reduced, which has as many for each rank.
+    /// `output` of all ranks: this rank's `count` elements of all ranks' `input`, reduced, which has as many for each rank. `input` and
+    /// `output` do not overlap.
     ///
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
@@ -307,7 +287,7 @@ impl SharedGpu {
     /// Ends once all ranks have called it. What their GPUs were given before need not be done.
     ///
     /// # Errors
-    /// As [`allreduce`](Self::allreduce), but for the first two.
+    /// As [`allreduce`](Self::allreduce), but for the first three.
     pub fn barrier(&mut self) -> Result<(), SharedGpuError> {
         self.call((Collective::Barrier, 0), (0, 0), 0, (Element::Float, None))
     }
@@ -347,6 +327,7 @@ impl SharedGpu {
         if root >= ranks {
             return Err(SharedGpuError::Root { root, ranks });
         }
+        check_apart(kind, places, bytes, (self.rank(), ranks))?;
         if self.broken {
             return Err(SharedGpuError::Broken);
         }

@@ -182,9 +182,17 @@ fn refused(rank: &mut Rank) {
         all.allgather(input, output, usize::MAX / 4, Element::Int64),
         all.allreduce(input, output, 1, Element::Float, Op::Xor),
         all.reduce_scatter(input, output, 1, Element::Float, Op::And),
+        all.alltoall(input, input, 1, Element::Int64),
+        all.reduce_scatter(input, input, 1, Element::Int64, Op::Sum),
     ] {
         let is_told = |error: &SharedGpuError| {
-            matches!(error, SharedGpuError::Root { .. } | SharedGpuError::Range { .. } | SharedGpuError::Bits)
+            matches!(
+                error,
+                SharedGpuError::Root { .. }
+                    | SharedGpuError::Range { .. }
+                    | SharedGpuError::Overlap { .. }
+                    | SharedGpuError::Bits
+            )
         };
         let error = error.expect_err("it cannot be");
         assert!(is_told(&error), "{error}");

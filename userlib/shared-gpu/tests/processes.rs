@@ -370,6 +370,22 @@ fn vectors_outside_of_their_memory_are_refused() {
         let error = shared.allreduce(at(offset), at(0), count, Element::Float, Op::Sum).expect_err("outside");
         assert!(matches!(error, SharedGpuError::Range { .. }), "{error}");
     }
+    for (from, to) in [(0, 4), (4, 0), (0, 28), (28, 0)] {
+        let error = shared.allreduce(at(from), at(to), 8, Element::Float, Op::Sum).expect_err("they overlap");
+        assert!(matches!(error, SharedGpuError::Overlap { input: 32, output: 32 }), "{error}");
+        let error = shared.reduce(0, at(from), at(to), 8, Element::Float, Op::Sum).expect_err("they overlap");
+        assert!(matches!(error, SharedGpuError::Overlap { .. }), "{error}");
+        let error = shared.allgather(at(from), at(to), 8, Element::Float).expect_err("they overlap");
+        assert!(matches!(error, SharedGpuError::Overlap { .. }), "{error}");
+    }
+    for to in [0, 28] {
+        let error = shared.alltoall(at(0), at(to), 8, Element::Float).expect_err("they overlap");
+        assert!(matches!(error, SharedGpuError::Overlap { .. }), "{error}");
+        let error =
+            shared.reduce_scatter(at(0), at(to), 8, Element::Float, Op::Sum).expect_err("they overlap");
+        assert!(matches!(error, SharedGpuError::Overlap { .. }), "{error}");
+    }
+    shared.allgather(at(8), at(8), 8, Element::Float).expect("in place");
     let bits = shared.allreduce(at(0), at(0), 1, Element::Half, Op::Xor);
     assert!(matches!(bits, Err(SharedGpuError::Bits)));
     let root = shared.broadcast(1, at(0), 1, Element::Float);

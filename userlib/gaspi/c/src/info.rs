@@ -41,7 +41,7 @@ fn text(code: c_int) -> &'static CStr {
         17 => c"the value of a notification is 0",
         18 => c"the notification id is out of range",
         19 => c"the number of elements is out of range, or the members of the group gave unlike ones, or unlike operations or types",
-        20 => c"the size is more than a reduction may have",
+        20 => c"the size is more than a reduction may have, or a vector does not begin at a multiple of its elements' size",
         21 => c"there are too many segments",
         22 => c"there are too many groups",
         23 => c"the queue is full: call gaspi_wait",

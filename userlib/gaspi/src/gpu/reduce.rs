@@ -102,7 +102,7 @@ impl Gpus {
 
 impl Gaspi {
     /// Combines `count` elements of each member into those at `receive` of all, in memory of their GPUs, of any length. `send` may
-    /// be `receive`. An extension, as all `gpu_` collectives.
+    /// be `receive`; else they share no bytes. An extension, as all `gpu_` collectives.
     ///
     /// A group does it by [`Hierarchy`]: processes that share a GPU reduce there, then GPU by GPU, and then host by host; its
     /// first call, or first behind one that failed, sets that up once all members have made it, where each wait has 10 s at least.
@@ -112,7 +112,7 @@ impl Gaspi {
     ///
     /// # Errors
     /// [`GaspiError::Failed`] before [`gpu_init`](Self::gpu_init), and with a cause where a process did not come in time, its
-    /// GPU failed, or calls on another GPU or host are unlike; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
+    /// GPU failed, calls on another GPU or host are unlike, or vectors overlap; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
     /// [`GaspiError::Dead`], [`GaspiError::Memory`]; as of [`allreduce`](Self::allreduce).
     ///
     /// # Safety
