@@ -52,7 +52,9 @@ pub enum HpeError {
         len: usize,
     },
     /// Not the start of an object.
-    #[error("{address:#x} is not where an allocation begins: free what `alloc` or `alloc_shared` returned")]
+    #[error(
+        "{address:#x} is not where an allocation begins: free what `alloc`, `alloc_shared` or `alloc_spread` returned"
+    )]
     NotAllocated {
         /// The address.
         address: u64,
@@ -147,8 +149,10 @@ pub enum HpeError {
         /// The device.
         device: DeviceId,
     },
-    /// The object is in use by a launch.
-    #[error("the object at {address:#x} is used by a kernel: free it when the launch has returned")]
+    /// The object is in use by a launch, or exported memory by a copy.
+    #[error(
+        "the object at {address:#x} is in use: name it once in a launch, and copy, free or unexport it when that, or the copy, has returned"
+    )]
     InUse {
         /// Where the object begins.
         address: u64,
@@ -165,7 +169,7 @@ pub enum HpeError {
     },
     /// The pointer names a rank that there is not.
     #[error(
-        "{pointer:#x} names rank {rank}, and {size} ranks share pointers here: call `join` in all of them"
+        "{pointer:#x} names rank {rank}, which is none of the {size} ranks that share pointers here: name another, or call `join` in all of them first"
     )]
     NoRank {
         /// The pointer.
@@ -269,7 +273,10 @@ impl HpeError {
                 libc::EFAULT
             }
             HpeError::Full { .. } | HpeError::Objects { .. } | HpeError::Reserve { .. } => libc::ENOMEM,
-            HpeError::NoDevice { .. } | HpeError::Lost { .. } | HpeError::Gpu(_) => libc::ENODEV,
+            HpeError::NoDevice { .. }
+            | HpeError::Devices { .. }
+            | HpeError::Lost { .. }
+            | HpeError::Gpu(_) => libc::ENODEV,
             HpeError::Timeout { .. } | HpeError::PeerLate { .. } => libc::ETIMEDOUT,
             HpeError::PeerLost { .. } => libc::ECONNRESET,
             HpeError::NoRank { .. } | HpeError::Elsewhere { .. } => libc::EFAULT,

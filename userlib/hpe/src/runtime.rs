@@ -187,7 +187,8 @@ impl Runtime {
         found.ok_or(HpeError::NoDevice { device, count: contexts.len() })
     }
 
-    /// Frees what [`alloc`](Self::alloc) or [`alloc_shared`](Self::alloc_shared) returned. Copies that use it end first.
+    /// Frees what [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared) or [`alloc_spread`](Self::alloc_spread) returned. Copies that
+    /// use it end first.
     ///
     /// # Safety
     /// No kernel uses it, and the host no longer touches it.
@@ -292,8 +293,8 @@ impl Runtime {
         }
     }
 
-    /// Ends a device of the executor, as if it had been taken out of the host: copies that wait fail with [`HpeError::Lost`].
-    /// A GPU stays.
+    /// Ends the copy engine of a device of the executor: copies that wait for it, and later ones, fail with [`HpeError::Lost`]. Its memory stays,
+    /// so another device that copies from it as a peer still can. A GPU stays.
     ///
     /// # Errors
     /// [`HpeError::NoDevice`], [`HpeError::Forked`].

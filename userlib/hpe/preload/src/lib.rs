@@ -23,17 +23,28 @@ fn runtime() -> Result<&'static Runtime, HpeError> {
     }
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_none() {
-        let asked = std::env::var("GGAS_HPE_DEVICES").ok().and_then(|asked| asked.parse().ok());
+        let asked = devices_asked()?;
         IS_MAKING.store(true, Ordering::Release);
         let gpus = ggas_gpu::Gpu::all().unwrap_or_default();
         let direct = std::env::var_os("GGAS_HPE_DIRECT_STORAGE").is_some_and(|asked| asked != "0");
-        let builder = Runtime::builder().executors(asked.unwrap_or(1)).gpus(gpus).direct_storage(direct);
+        let builder = Runtime::builder().executors(asked).gpus(gpus).direct_storage(direct);
         let built = builder.build();
         IS_MAKING.store(false, Ordering::Release);
         let _ = RUNTIME.set(built?);
     }
     // Set above, or by who made it before.
     RUNTIME.get().ok_or(HpeError::Forked)
+}
+
+/// Devices of the executor.
+fn devices_asked() -> Result<usize, HpeError> {
+    match std::env::var("GGAS_HPE_DEVICES") {
+        Ok(asked) if !asked.is_empty() => asked.parse().map_err(|_| HpeError::System {
+            what: "GGAS_HPE_DEVICES is no number of devices",
+            error: std::io::Error::from_raw_os_error(libc::EINVAL),
+        }),
+        _ => Ok(1),
+    }
 }
 
 /// Whether a pointer is a device's by its bits. Before there is a runtime no pointer is, whatever a program has at such addresses.

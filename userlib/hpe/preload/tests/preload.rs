@@ -42,6 +42,20 @@ fn a_c_program_reads_and_writes_files_of_devices() {
 }
 
 #[test]
+fn a_number_of_devices_that_is_none_is_told() {
+    let library = library();
+    let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
+    let program = program("number", &[library.to_str().unwrap(), &path]);
+    let numbers = [("1", "1\n"), ("", "1\n"), ("3", "3\n"), ("0", "-1 ENODEV\n"), ("99", "-1 ENODEV\n")];
+    let others = ["two", "-1", "1.5", "2 "].map(|asked| (asked, "-1 EINVAL\n"));
+    for (asked, said) in numbers.into_iter().chain(others) {
+        let mut command = Command::new(&program);
+        command.env("GGAS_HPE_DEVICES", asked).env("CUDA_VISIBLE_DEVICES", "");
+        assert_eq!(said_by(&mut command), said, "GGAS_HPE_DEVICES={asked}");
+    }
+}
+
+#[test]
 fn a_c_program_spreads_memory_over_devices() {
     let library = library();
     let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());

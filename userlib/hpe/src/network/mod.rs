@@ -117,6 +117,8 @@ impl Runtime {
     /// network of `node`, between processes of a host as between hosts, and in blocks through pinned buffers of both, but for
     /// exported memory. A thread of each rank serves the others' copies, so that nobody there need call anything.
     ///
+    /// Collective, also where it fails: all ranks call it, in the same order as other collective calls of the job.
+    ///
     /// Takes two pairs of pinned buffers for good, and a third if several threads copy at a time. Leave together
     /// ([`Job::barrier`]): copies of a rank that is gone fail with [`HpeError::PeerLost`]. Drop all clones of the runtime
     /// before the job and what the node is of.
