@@ -76,7 +76,9 @@ pub enum GroupError {
         last: usize,
     },
     /// A collective failed; all fail until [`Group::reset`](crate::Group::reset).
-    #[error("member {member}: {report}; end all kernels of the group and call Group::reset")]
+    #[error(
+        "member {member}: {report}; end all kernels of the group and call Group::reset (between processes reset_across)"
+    )]
     Failed {
         /// Rank of the member that reported.
         member: usize,
@@ -84,7 +86,9 @@ pub enum GroupError {
         report: KernelReport,
     },
     /// A collective failed in a member that left no report.
-    #[error("member {member} is poisoned; end all kernels of the group and call Group::reset")]
+    #[error(
+        "member {member} is poisoned; end all kernels of the group and call Group::reset (between processes reset_across)"
+    )]
     Poisoned {
         /// Its rank.
         member: usize,

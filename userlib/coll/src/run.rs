@@ -107,6 +107,34 @@ impl Group {
     /// turns, copy and reduce by [`ggas_shared_gpu`], by the way that was measured to be quickest for the size; those of several GPUs
     /// then go GPU by GPU, and those of several hosts host by host. [`Vectors::shape`] is of kernels only. Sums have the same bits in each run, but not the same by both.
     ///
+    /// ```
+    /// # use ggas_device::sim::SimNetwork;
+    /// # use ggas_rma::Node;
+    /// # use std::{sync::Arc, time::Duration};
+    /// # let network = SimNetwork::builder().nodes(1).build()?;
+    /// # let (node, processor) = (Node::new(network.device(0)?), ggas_kernels::Processor::cpu());
+    /// use ggas_coll::{Collective, Element, Group, GroupConfig, Op, Vectors};
+    ///
+    /// // Of a `ggas::Job` these are `job.membership()`, `job.node()` and what `job.processor()` says.
+    /// let job = ggas_members::Job::join()?;
+    /// let (rank, ranks) = (job.rank() as usize, job.size() as usize);
+    ///
+    /// // Vectors in the first MiB of each process's part, the group's area behind it.
+    /// let config = GroupConfig { offset: 1 << 20, ..GroupConfig::for_nodes(ranks) };
+    /// let bytes = config.end(ranks)?;
+    /// let window = ggas_window::Window::across(&job, &node, &processor, bytes, Duration::from_secs(10))?;
+    /// let window = Arc::new(window);
+    /// let group = Group::across(&job, window.clone(), &config)?;
+    ///
+    /// window.write(rank, 0, &1.5f64.to_le_bytes())?;
+    /// let vectors = Vectors { input: 0, output: 4096, count: 1, element: Element::Double, shape: None };
+    /// group.run(Collective::Allreduce { op: Op::Sum }, &vectors)?;
+    /// let mut sum = [0; 8];
+    /// window.read(rank, 4096, &mut sum)?;
+    /// assert_eq!(f64::from_le_bytes(sum), 1.5 * ranks as f64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As of [`collective`](Group::collective), before anything is done; as of [`check`](Group::check), and [`GroupError::Launch`], by kernels;
     /// [`GroupError::PeerLost`], [`GroupError::Shared`] by processes. A failure of those ends the group's use until
