@@ -62,6 +62,7 @@ fn bad_input_is_said() {
     fails(&["map", &pair, "--topology", "hal"], "built in are helios, pascal");
     fails(&["map", &pair, "--topology", "pascal", "--rankfile", "x"], "needs --hosts");
     fails(&["map", &pair, "--topology", "pascal", "--hosts", "a b"], "no name of a host");
+    fails(&["map", &pair, "--topology", "pascal", "--hosts", "a,a"], "a is there twice");
     fails(&["map"], "PATTERN");
     fails(&["map", &pair, "--topology", "pascal", "--measure"], "of the GPUs of this host");
     fails(

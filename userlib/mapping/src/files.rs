@@ -23,6 +23,8 @@ fn check(cluster: &Cluster, hosts: &[String]) -> Result<(), MapError> {
         format!("{} hosts, but {} has {nodes} nodes: name one for each", hosts.len(), cluster.network.name())
     } else if let Some(host) = hosts.iter().find(|host| !is_host(host)) {
         format!("{host:?} is no name of a host")
+    } else if let Some((_, host)) = hosts.iter().enumerate().find(|(at, host)| hosts[..*at].contains(host)) {
+        format!("{host} is there twice: its ranks would share cores and GPUs")
     } else {
         return Ok(());
     };
@@ -36,7 +38,7 @@ fn is_host(name: &str) -> bool {
 /// A rankfile of Open MPI, for `mpirun --rankfile`: host and core of each rank. Cores are logical numbers.
 ///
 /// # Errors
-/// [`MapError::Topology`]: there are not as many hosts as nodes, or a name is none.
+/// [`MapError::Topology`]: there are not as many hosts as nodes, or a name is none, or there twice.
 pub fn rankfile(cluster: &Cluster, assignment: &Assignment, hosts: &[String]) -> Result<String, MapError> {
     check(cluster, hosts)?;
     let ranks = assignment.node.iter().zip(&assignment.core).enumerate();
@@ -107,7 +109,9 @@ mod tests {
         );
         let hostfile = hostfile(&cluster, &assignment, &hosts).expect("two hosts");
         assert_eq!(hostfile.lines().collect::<Vec<_>>(), (0..4).map(node).collect::<Vec<_>>());
-        for hosts in [&hosts[..1], &["n1".to_owned(), "a b".to_owned()][..]] {
+        for hosts in
+            [&hosts[..1], &["n1".to_owned(), "a b".to_owned()][..], &["n1".to_owned(), "n1".to_owned()]]
+        {
             assert!(super::rankfile(&cluster, &assignment, hosts).is_err());
         }
     }

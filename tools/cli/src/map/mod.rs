@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const FILES: &str = "\
 The pattern is a matrix of whole numbers: a line for each rank that sends, in it the bytes for each rank that receives,
-separated by spaces or commas.
+separated by spaces or commas. Empty lines, and what follows a #, do not count.
 
 A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads what it writes, a file for each rank:
   mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
