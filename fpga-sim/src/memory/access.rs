@@ -131,8 +131,8 @@ impl Memory for HostMemory {
         self.with_table(|table| {
             match find(table, destination, len)?.copier {
                 Some(copier) if len <= WRITE_MAX => {
-                    return self
-                        .launch(copier, destination, None, len, |c| c.write_inline(destination, bytes));
+                    let copy = InFlight::new(destination, None, len);
+                    return self.start(copier, copy, |c| c.write_inline(destination, bytes));
                 }
                 Some(copier) => {
                     let kept: Arc<Box<[u8]>> = Arc::new(bytes.into());
@@ -151,8 +151,8 @@ impl Memory for HostMemory {
             let to = find(table, destination, len)?.copier;
             let from = find(table, source, len)?.copier;
             if let Some(copier) = to.or(from) {
-                let start = |c: &dyn DeviceCopier| c.copy(destination, source, len);
-                return self.launch(copier, destination, Some(source), len, start);
+                let copy = InFlight::new(destination, Some(source), len);
+                return self.start(copier, copy, |c| c.copy(destination, source, len));
             }
             // SAFETY: both host memory, declared while `table` is held.
             unsafe { copy_last_word_last(destination as *mut u8, source as *const u8, len) };
@@ -193,11 +193,10 @@ impl Memory for HostMemory {
             find_host(table, destination, len, 1)?;
             let mut state = self.state();
             let ticket = state.ticket_of_others();
-            let mut copy = InFlight::new(ticket, destination, None, len);
             // SAFETY: host memory, declared while `table` is held, and then while the copy is in flight.
             let read = unsafe { source.source.read(offset, destination, len) };
-            copy.mover = Some(Mover::Far(source.source.clone(), read));
-            state.in_flight.push(copy);
+            let mover = Some(Mover::Far(source.source.clone(), read));
+            state.in_flight.push(InFlight { ticket, mover, ..InFlight::new(destination, None, len) });
             Ok(Completion::Ticket(ticket))
         })
     }
@@ -211,9 +210,9 @@ impl Memory for HostMemory {
             state.in_flight.retain(|copy| !copy.is_given_back());
             for run in runs.iter() {
                 let ticket = state.ticket_of_others();
-                let mut copy = InFlight::new(ticket, run.address, None, run.len as usize);
-                copy.mover = Some(Mover::Lent(until.clone()));
-                state.in_flight.push(copy);
+                let mover = Some(Mover::Lent(until.clone()));
+                let read = InFlight::new(run.address, None, run.len as usize);
+                state.in_flight.push(InFlight { ticket, mover, ..read });
             }
             Ok(())
         });
@@ -236,16 +235,9 @@ impl Memory for HostMemory {
             let to = find(table, destination, len)?.copier;
             let from = find(table, source, len)?.copier;
             find_host(table, entry, 16, 16)?;
-            let mut state = self.state();
-            let copier = to.or(from).and_then(|i| Some((i, state.copiers.get(usize::from(i))?.clone())));
-            let Some((index, copier)) = copier else { return Ok(None) };
-            let started = copier.copy_then_entry(destination, source, len, entry, word);
-            let Some(id) = started else { return Ok(None) };
-            let ticket = Ticket { copier: index, id };
-            let mut copy = InFlight::new(ticket, destination, Some(source), len);
-            copy.entry = Some(entry);
-            state.in_flight.push(copy);
-            Ok(Some(ticket))
+            let Some(copier) = to.or(from) else { return Ok(None) };
+            let copy = InFlight { entry: Some(entry), ..InFlight::new(destination, Some(source), len) };
+            self.launch(copier, copy, |c| c.copy_then_entry(destination, source, len, entry, word))
         });
         ticket.ok().flatten()
     }
@@ -257,16 +249,11 @@ impl Memory for HostMemory {
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
         self.with_table(|table| {
             let bad = MemoryError::BadAddress { address: source, len };
-            let index = find(table, source, len)?.copier.ok_or(bad)?;
-            let mut state = self.state();
-            let copier = state.copiers.get(usize::from(index)).cloned().ok_or(bad)?;
+            let copier = find(table, source, len)?.copier.ok_or(bad)?;
             let mut buffer = vec![0u8; len].into_boxed_slice();
             let destination = buffer.as_mut_ptr() as u64;
-            let ticket = Ticket { copier: index, id: copier.copy(destination, source, len) };
-            let mut copy = InFlight::new(ticket, destination, Some(source), len);
-            copy.buffer = Some(buffer);
-            state.in_flight.push(copy);
-            Ok(ticket)
+            let copy = InFlight { buffer: Some(buffer), ..InFlight::new(destination, Some(source), len) };
+            self.launch(copier, copy, |c| Some(c.copy(destination, source, len)))?.ok_or(bad)
         })
     }
 
@@ -289,13 +276,18 @@ impl HostMemory {
         len: usize,
         keep: Arc<dyn Send + Sync>,
     ) -> Result<Completion, MemoryError> {
-        let copied =
-            self.launch(copier, destination, None, len, |c| c.copy(destination, from as u64, len))?;
-        if let Completion::Ticket(ticket) = copied
-            && let Some(copy) = self.state().in_flight.iter_mut().find(|copy| copy.ticket == ticket)
-        {
-            copy.keep = Some(keep);
-        }
-        Ok(copied)
+        let copy = InFlight { _keep: Some(keep), ..InFlight::new(destination, None, len) };
+        self.start(copier, copy, |c| c.copy(destination, from as u64, len))
+    }
+
+    /// As [`HostMemory::launch`], of a copy that each copier can start.
+    fn start(
+        &self,
+        copier: u16,
+        copy: InFlight,
+        start: impl FnOnce(&dyn DeviceCopier) -> u64,
+    ) -> Result<Completion, MemoryError> {
+        let bad = MemoryError::Device { address: copy.destination };
+        self.launch(copier, copy, |c| Some(start(c)))?.map(Completion::Ticket).ok_or(bad)
     }
 }

@@ -6,18 +6,19 @@ use super::{DeviceCopier, FarSource, Ticket, TicketState};
 use crate::packet::HoldState;
 
 pub(super) struct InFlight {
+    /// Once it is started.
     pub(super) ticket: Ticket,
     /// How it ended, once known.
     pub(super) state: TicketState,
-    destination: u64,
+    pub(super) destination: u64,
     pub(super) source: Option<u64>,
-    len: u64,
+    pub(super) len: u64,
     /// A queue entry that the device stores behind the copy.
     pub(super) entry: Option<u64>,
     /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
     pub(super) buffer: Option<Box<[u8]>>,
     /// Keeps a source of another process mapped.
-    pub(super) keep: Option<Arc<dyn Send + Sync>>,
+    pub(super) _keep: Option<Arc<dyn Send + Sync>>,
     /// Who is asked how it stands, where that is not a copier.
     pub(super) mover: Option<Mover>,
 }
@@ -30,17 +31,17 @@ pub(super) enum Mover {
 }
 
 impl InFlight {
-    pub(super) fn new(ticket: Ticket, destination: u64, source: Option<u64>, len: usize) -> InFlight {
+    pub(super) fn new(destination: u64, source: Option<u64>, len: usize) -> InFlight {
         let (state, len) = (TicketState::Pending, len as u64);
         InFlight {
-            ticket,
+            ticket: Ticket { copier: u16::MAX, id: 0 },
             state,
             destination,
             source,
             len,
             entry: None,
             buffer: None,
-            keep: None,
+            _keep: None,
             mover: None,
         }
     }

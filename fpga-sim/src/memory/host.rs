@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 
 use super::flight::InFlight;
 use super::table::{Span, Table};
-use super::{Completion, DeviceCopier, MemoryError, Ticket, TicketState};
+use super::{DeviceCopier, MemoryError, Ticket, TicketState};
 
 /// How long [`HostMemory::remove_range`] waits for copies in flight.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -183,22 +183,22 @@ impl HostMemory {
         access(&self.table.load())
     }
 
-    /// Starts a device copy and remembers it; the table of ranges is still held by the caller.
+    /// Has the copier of this number start a copy of its, and remembers it; `None`: the copier cannot. The caller still holds the
+    /// table of ranges, so a removal that does not see the copy yet waits for the caller.
+    ///
+    /// Nobody waits for the start: that of a copy of memory which is not page-locked may take as long as the copy.
     pub(super) fn launch(
         &self,
         index: u16,
-        destination: u64,
-        source: Option<u64>,
-        len: usize,
-        start: impl FnOnce(&dyn DeviceCopier) -> u64,
-    ) -> Result<Completion, MemoryError> {
-        let mut state = self.state();
-        let Some(copier) = state.copiers.get(usize::from(index)).cloned() else {
-            return Err(MemoryError::Device { address: destination });
-        };
-        let ticket = Ticket { copier: index, id: start(&*copier) };
-        state.in_flight.push(InFlight::new(ticket, destination, source, len));
-        Ok(Completion::Ticket(ticket))
+        mut copy: InFlight,
+        start: impl FnOnce(&dyn DeviceCopier) -> Option<u64>,
+    ) -> Result<Option<Ticket>, MemoryError> {
+        let copier = self.state().copiers.get(usize::from(index)).cloned();
+        let copier = copier.ok_or(MemoryError::Device { address: copy.destination })?;
+        let Some(id) = start(&*copier) else { return Ok(None) };
+        copy.ticket = Ticket { copier: index, id };
+        self.state().in_flight.push(copy);
+        Ok(Some(Ticket { copier: index, id }))
     }
 }
 
@@ -221,9 +221,7 @@ impl State {
     /// Takes a copy out if the device is done with it. One that is not known has failed.
     pub(super) fn take_ended(&mut self, ticket: Ticket) -> Option<InFlight> {
         let Some(at) = self.in_flight.iter().position(|copy| copy.ticket == ticket) else {
-            let mut unknown = InFlight::new(ticket, 0, None, 0);
-            unknown.state = TicketState::Failed;
-            return Some(unknown);
+            return Some(InFlight { ticket, state: TicketState::Failed, ..InFlight::new(0, None, 0) });
         };
         self.in_flight[at].ended(&self.copiers).then(|| self.in_flight.swap_remove(at))
     }
@@ -247,7 +245,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::{Completion, Memory};
 
     fn declared(memory: &HostMemory, len: usize) -> Vec<u64> {
         let words = vec![0u64; len];
@@ -331,6 +329,46 @@ mod tests {
         to.fill(7);
         assert!(copies.join().unwrap() >= 1);
         assert!(to.iter().all(|b| *b == 7), "written after the removal");
+    }
+
+    /// A device that does what is asked while it starts a copy, and never ends it.
+    struct Starting<F>(F);
+
+    impl<F: Fn() + Send + Sync> DeviceCopier for Starting<F> {
+        fn copy(&self, _: u64, _: u64, _: usize) -> u64 {
+            (self.0)();
+            1
+        }
+        fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {
+            self.copy(destination, 0, bytes.len())
+        }
+        fn poll(&self, _: u64) -> TicketState {
+            TicketState::Pending
+        }
+    }
+
+    /// Others go on meanwhile, and a removal waits for it.
+    #[test]
+    fn a_copy_may_take_long_to_start() {
+        let (memory, words) = (HostMemory::new(), vec![0u64; 8]);
+        let (base, end) = (words.as_ptr() as u64, words.as_ptr() as u64 + 64);
+        let (own, seen) = (memory.clone(), Arc::new(Mutex::new(Vec::new())));
+        let quiet = seen.clone();
+        let removes = move || {
+            // A thread that holds the lock waits for this one.
+            let mut state = own.state.try_lock().expect("others can use the memory");
+            state.declared.clear();
+            let number = own.publish(&mut state);
+            drop(state);
+            quiet.lock().unwrap().push((number, own.quiet(number, base, end)));
+        };
+        // SAFETY: never touched.
+        unsafe { memory.add_range(RangeKind::Device(Arc::new(Starting(removes))), base, 64).unwrap() };
+        assert!(matches!(memory.write(base, &[1; 64]), Ok(Completion::Ticket(_))));
+        let (number, was_quiet) = seen.lock().unwrap()[0];
+        assert!(!was_quiet, "while the copy was started");
+        assert!(!memory.quiet(number, base, end), "while it is made");
+        assert!(memory.write(base, &[1; 64]).is_err());
     }
 
     #[test]

@@ -149,7 +149,10 @@ impl Copier {
     /// those who poll for copies that are not done.
     pub(super) fn look_after(&self) -> Result<(), GpuError> {
         let check = || {
-            lock(&self.engine).health()?;
+            // Who holds it starts a copy, which may take as long as the copy, and sees by itself what failed.
+            if let Ok(engine) = self.engine.try_lock() {
+                engine.health()?;
+            }
             let Ok(mut control) = self.control.try_lock() else { return Ok(()) };
             control.stream.is_done()?;
             if self.is_running(&control)
