@@ -3,8 +3,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -12,6 +15,8 @@ use common::hosts::{Hosts, SECRET};
 use common::joined::{join, tell};
 use common::members::drive;
 use common::*;
+use extoll_abi::Address;
+use extoll_sim::hosts::{HostsFabric, HostsFile};
 
 /// A packet goes from a card to a port of another one.
 fn reaches(cards: [&Node; 2], from: &Port<'_>, to: &mut Port<'_>, payload: u64) {
@@ -136,4 +141,64 @@ fn silence_keeps_nobody_out() {
     }
     assert_eq!(near.counts(), (0, 0, 0));
     drop(silent);
+}
+
+/// A process of another version, as far as it can be told from this one: what it says first, under codes of its own.
+fn other_version() -> Vec<u8> {
+    let body = [&b"ggashost"[..], &8_u32.to_le_bytes(), &0x0102_u16.to_ne_bytes(), &[1; 8]].concat();
+    [&(body.len() as u16).to_le_bytes()[..], &body, &[9; 16]].concat()
+}
+
+/// Whoever calls, and whoever is called: both are told which versions there are, and what to do.
+#[test]
+fn both_sides_name_another_version() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let called = TcpListener::bind(hosts.place(0)).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "meets_another_version", "--ignored", "--nocapture"])
+        .env("GGAS_TEST_HOSTS", hosts.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (lines, said) = channel();
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(lines.send(line))));
+    let hears = |begins: &str| {
+        let mut before = Vec::new();
+        loop {
+            let line = said.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it says only {before:?}"));
+            if line.contains("(networks of hosts 8, and this one ") {
+                assert!(line.contains("install the same one on all hosts"), "{line}");
+                return assert!(line.starts_with(begins), "{line}");
+            }
+            before.push(line);
+        }
+    };
+    // It calls this process.
+    let mut calls = called.accept().unwrap().0;
+    calls.write_all(&other_version()).unwrap();
+    hears(&format!("ggas: node 0 is not met at {}: ", hosts.place(0)));
+    drop(called);
+    // This process calls it.
+    let mut caller = TcpStream::connect(hosts.place(1)).unwrap();
+    caller.write_all(&other_version()).unwrap();
+    hears(&format!("ggas: {} called: ", caller.local_addr().unwrap().ip()));
+    // And hears what it is.
+    let mut answer = Vec::new();
+    let _ = caller.read_to_end(&mut answer);
+    assert_eq!(answer[2..10], *b"ggashost");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "the process of the other test"]
+fn meets_another_version() {
+    let path = std::env::var("GGAS_TEST_HOSTS").unwrap();
+    let fabric = HostsFabric::join(&HostsFile::read(Path::new(&path)).unwrap(), 1).unwrap();
+    let card = Setup::over(fabric.clone()).node(1);
+    tell(&card.open(0, 1), Address::new(0, 0), 1);
+    let _ = std::io::stdin().read_to_end(&mut Vec::new()); // until it may go
 }

@@ -12,6 +12,8 @@ use super::fabric::Shared;
 
 /// Complaints that are remembered, so that each is made once; there are no more.
 const MOST: usize = 256;
+/// Beside them, those that anybody can cause who reaches a port.
+const OF_STRANGERS: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Complaints(Mutex<State>);
@@ -19,6 +21,7 @@ pub(super) struct Complaints(Mutex<State>);
 #[derive(Default)]
 struct State {
     said: HashSet<String>,
+    of_strangers: HashSet<String>,
     /// Since when calls of a node have come to nothing.
     unmet: HashMap<u16, Instant>,
 }
@@ -27,13 +30,19 @@ impl Complaints {
     /// Says something once: on standard error, unless the program has its own place for such.
     pub fn say(&self, what: String) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.said.len() >= MOST || !state.said.insert(what.clone()) {
-            return;
+        if state.said.len() < MOST && state.said.insert(what.clone()) {
+            drop(state);
+            print(&what);
         }
-        drop(state);
-        match tracing::dispatcher::has_been_set() {
-            true => tracing::warn!("{what}"),
-            false => eprintln!("ggas: {what}"),
+    }
+
+    /// As [`Complaints::say`], of somebody who has not proven to be of this network. So many such are made at most that they push out
+    /// no others.
+    pub fn say_of_stranger(&self, what: String) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.of_strangers.len() < OF_STRANGERS && state.of_strangers.insert(what.clone()) {
+            drop(state);
+            print(&what);
         }
     }
 
@@ -79,6 +88,13 @@ impl Complaints {
     /// It is met.
     pub fn met(&self, node: u16) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unmet.remove(&node);
+    }
+}
+
+fn print(what: &str) {
+    match tracing::dispatcher::has_been_set() {
+        true => tracing::warn!("{what}"),
+        false => eprintln!("ggas: {what}"),
     }
 }
 
@@ -143,5 +159,8 @@ mod tests {
         assert_eq!(complaints.0.lock().unwrap().said.len(), MOST);
         complaints.say("of a test: one more".to_owned());
         assert_eq!(complaints.0.lock().unwrap().said.len(), MOST);
+        (0..2 * OF_STRANGERS)
+            .for_each(|number| complaints.say_of_stranger(format!("of a stranger: {number}")));
+        assert_eq!(complaints.0.lock().unwrap().of_strangers.len(), OF_STRANGERS);
     }
 }

@@ -90,6 +90,11 @@ impl Stream {
         })
     }
 
+    /// Whose it is, for whoever reads of it.
+    fn from(&self) -> String {
+        self.socket.peer_addr().map_or_else(|_| "somebody".to_owned(), |from| from.ip().to_string())
+    }
+
     fn say(&mut self, body: &[u8]) -> io::Result<()> {
         let frame = self.talk.say(body)?;
         self.goes.extend_from_slice(&frame);
@@ -336,30 +341,31 @@ impl Streams<'_> {
             if let Some(node) = calls {
                 return self.shared.unmet(node, &error);
             }
-            let from = stream
-                .socket
-                .peer_addr()
-                .map_or_else(|_| "somebody".to_owned(), |from| from.ip().to_string());
             // Whoever started the processes has to change something; without it nothing of this process goes there.
             match error.kind() {
                 ErrorKind::Unsupported => {
-                    self.shared.complaints.say(format!("no packets go to {from}: {error}"))
+                    self.shared.complaints.say(format!("no packets go to {}: {error}", stream.from()))
                 }
-                _ => tracing::warn!("a connection with {from} ends: {error}"),
+                _ => tracing::warn!("a connection with {} ends: {error}", stream.from()),
             }
         }
     }
 
     fn broke(&mut self, on: Connection, error: &io::Error) {
         tracing::debug!("connection {on} is over: {error}");
-        self.open.remove(&on);
+        let stream = self.open.remove(&on);
         let calls = self.shared.with_core_in_lobby(|core| {
             let calls = core.calls(on);
             core.broke(on);
             calls
         });
-        if let Some(node) = calls {
-            self.shared.unmet(node, error);
+        match (calls, stream) {
+            (Some(node), _) => self.shared.unmet(node, error),
+            // Another version, which hears so too. It has not proven to be of this network.
+            (None, Some(stream)) if error.kind() == ErrorKind::Unsupported => {
+                self.shared.complaints.say_of_stranger(format!("{} called: {error}", stream.from()));
+            }
+            _ => {}
         }
     }
 }
