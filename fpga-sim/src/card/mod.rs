@@ -5,6 +5,7 @@
 //! lock: descriptors go through a bounded queue for each VPID.
 
 mod access;
+mod ahead;
 mod arming;
 mod bell;
 mod board;

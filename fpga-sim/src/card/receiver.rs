@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use extoll_abi::{ErrorUnits, regs};
 
+use super::ahead::Ahead;
 use super::board::Board;
 use super::notifier::Notifier;
 use super::per_vpid::PerVpid;
@@ -62,6 +63,7 @@ pub(super) struct Receiver {
     waiting: PerVpid<VecDeque<Waiting>>,
     /// VPIDs with such packets.
     inbound: VpidSet,
+    ahead: Ahead,
 }
 
 impl Receiver {
@@ -72,6 +74,7 @@ impl Receiver {
             answers: HashMap::new(),
             waiting: PerVpid::default(),
             inbound: VpidSet::default(),
+            ahead: Ahead::default(),
         }
     }
 
@@ -159,7 +162,9 @@ impl Receiver {
                 let alone = !waiting.iter().any(meets);
                 let mut writing = Writing::new(packet, runs);
                 if alone {
-                    writing.begin(&*self.board.memory);
+                    let waits = |waiting: &Waiting| matches!(waiting, Waiting::Writing(w) if w.wants_room);
+                    let ahead = (!waiting.iter().any(waits)).then_some(&mut self.ahead);
+                    writing.begin(&*self.board.memory, ahead);
                 }
                 Some(Waiting::Writing(writing.guard(translation.hold())))
             }
@@ -187,21 +192,34 @@ impl Receiver {
                 self.report(translation, notifier, &packet);
                 return Progress::Moved;
             }
-            Waiting::Writing(mut writing) => match writing.advance(&*self.board.memory) {
+            Waiting::Writing(mut writing) => match writing.advance(&*self.board.memory, &mut self.ahead) {
                 Step::Pending => writing,
-                Step::Done => {
-                    self.end(translation, notifier, *writing, false);
+                step => {
+                    match step {
+                        Step::Lost => drop(writing),
+                        step => self.end(translation, notifier, *writing, matches!(step, Step::Failed)),
+                    }
+                    self.fetch_more(vpid);
                     return Progress::Moved;
                 }
-                Step::Failed => {
-                    self.end(translation, notifier, *writing, true);
-                    return Progress::Moved;
-                }
-                Step::Lost => return Progress::Moved,
             },
         };
         self.waiting.at(vpid).push_front(Waiting::Writing(still));
         Progress::Pending
+    }
+
+    /// There may be room for payloads which there was none for, in their order.
+    fn fetch_more(&mut self, vpid: u8) {
+        for waiting in self.waiting.at(vpid) {
+            if let Waiting::Writing(writing) = waiting
+                && writing.wants_room
+            {
+                writing.fetch_early(&mut self.ahead);
+                if writing.wants_room {
+                    return;
+                }
+            }
+        }
     }
 
     /// Completes a packet, or says what has to be done first.
@@ -272,7 +290,7 @@ impl Receiver {
         notifier: &mut Notifier,
         mut writing: Writing,
     ) -> Outcome {
-        match writing.advance(&*self.board.memory) {
+        match writing.advance(&*self.board.memory, &mut self.ahead) {
             Step::Pending => return Outcome::Waits(writing.guard(translation.hold())),
             Step::Done => self.end(translation, notifier, writing, false),
             Step::Failed => self.end(translation, notifier, writing, true),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use extoll_abi::ErrorUnits;
 
+use super::ahead::Ahead;
 use super::notifier::Reserved;
 use crate::memory::runs::{Cursor, Run, Runs};
-use crate::memory::{Completion, Memory, MemoryError, Ticket, TicketState};
+use crate::memory::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState};
 use crate::packet::{Hold, HoldState, Packet, Payload};
 
 pub(super) struct Writing {
@@ -19,6 +20,10 @@ pub(super) struct Writing {
     moving: u32,
     /// A payload of another host on its way into a buffer, for memory that only copies reach.
     fetching: Option<u64>,
+    /// Bytes of that buffer, as they count among those of its peer.
+    buffer: usize,
+    /// It could be fetched before its turn, once there is room.
+    pub(super) wants_room: bool,
     /// Shows to flushes that pages are in use.
     hold: Option<(Hold, Arc<HoldState>)>,
     /// The notification that the device writes behind the bytes.
@@ -49,6 +54,8 @@ impl Writing {
             ticket: None,
             moving: 0,
             fetching: None,
+            buffer: 0,
+            wants_room: false,
             hold: None,
             reserved: None,
         }
@@ -96,22 +103,40 @@ impl Writing {
         self.target.runs().iter().any(|ours| runs.iter().any(|theirs| meet(ours, theirs)))
     }
 
-    /// Starts what can be under way while others before it are: its first bytes.
-    pub(super) fn begin(&mut self, memory: &dyn Memory) {
+    /// Starts what can be under way while others before it are: its first bytes. `ahead`: it has not to wait for room behind others.
+    pub(super) fn begin(&mut self, memory: &dyn Memory, ahead: Option<&mut Ahead>) {
         if let Payload::Far(far) = &self.packet.payload
             && let Some(to) = self.target.piece(far.body() as u32)
         {
             match memory.copy_far(to.address, far, 0, to.len as usize) {
                 Ok(Completion::Ticket(ticket)) => self.wait_for(ticket, to.len),
                 // It comes over the wire while the device copies those before it.
-                Err(MemoryError::Device { .. }) => self.fetching = Some(far.fetch()),
+                Err(MemoryError::Device { .. }) => match ahead {
+                    Some(ahead) => self.fetch_early(ahead),
+                    None => self.wants_room = true,
+                },
                 _ => {}
             }
         }
     }
 
+    /// Fetches before its turn a payload that goes to a device, if there is room.
+    pub(super) fn fetch_early(&mut self, ahead: &mut Ahead) {
+        let Payload::Far(far) = &self.packet.payload else { return };
+        let len = far.len();
+        self.wants_room = !ahead.take(self.packet.source.node, len);
+        if !self.wants_room {
+            (self.fetching, self.buffer) = (Some(far.fetch()), len);
+        }
+    }
+
     /// Moves a piece of a payload of another host; `None`: that has to be fetched first.
-    fn move_far(&mut self, memory: &dyn Memory, to: Run) -> Option<(Result<Completion, MemoryError>, u32)> {
+    fn move_far(
+        &mut self,
+        memory: &dyn Memory,
+        ahead: &mut Ahead,
+        to: Run,
+    ) -> Option<(Result<Completion, MemoryError>, u32)> {
         let Payload::Far(far) = &self.packet.payload else { return None };
         let (at, body) = (self.target.position(), far.body() as u32);
         if let Some(tail) = far.tail().get(at.saturating_sub(body) as usize..).filter(|_| at >= body) {
@@ -121,7 +146,8 @@ impl Writing {
         let len = to.len.min(body - at);
         match memory.copy_far(to.address, far, at as usize, len as usize) {
             Err(MemoryError::Device { .. }) => {
-                self.fetching = Some(far.fetch());
+                ahead.add(self.packet.source.node, far.len());
+                (self.fetching, self.buffer) = (Some(far.fetch()), far.len());
                 None
             }
             moved => Some((moved, len)),
@@ -132,13 +158,22 @@ impl Writing {
     fn take_fetched(&mut self, read: u64) -> Result<bool, ()> {
         let Payload::Far(far) = &self.packet.payload else { return Err(()) };
         let Some(bytes) = far.fetched(read) else { return Ok(false) };
-        self.packet.payload = Payload::Bytes(bytes?);
+        // The device copies from where they are.
+        self.packet.payload = Payload::Foreign(Foreign::from(bytes?));
         self.fetching = None;
         Ok(true)
     }
 
-    /// Moves piece after piece, in order, so that the last bytes come last.
-    pub(super) fn advance(&mut self, memory: &dyn Memory) -> Step {
+    /// Moves piece after piece, in order, so that the last bytes come last. All that are before it are over.
+    pub(super) fn advance(&mut self, memory: &dyn Memory, ahead: &mut Ahead) -> Step {
+        let step = self.go_on(memory, ahead);
+        if !matches!(step, Step::Pending) && self.buffer > 0 {
+            ahead.give_back(self.packet.source.node, std::mem::take(&mut self.buffer));
+        }
+        step
+    }
+
+    fn go_on(&mut self, memory: &dyn Memory, ahead: &mut Ahead) -> Step {
         loop {
             if let Some(read) = self.fetching {
                 match self.take_fetched(read) {
@@ -168,10 +203,12 @@ impl Writing {
                     let at = self.target.position() as usize;
                     (memory.copy_foreign(to.address, source, at, to.len as usize), to.len)
                 }
-                None if matches!(self.packet.payload, Payload::Far(_)) => match self.move_far(memory, to) {
-                    Some(moved) => moved,
-                    None => continue,
-                },
+                None if matches!(self.packet.payload, Payload::Far(_)) => {
+                    match self.move_far(memory, ahead, to) {
+                        Some(moved) => moved,
+                        None => continue,
+                    }
+                }
                 None => {
                     let at = self.target.position() as usize;
                     let bytes = self.packet.payload.bytes().and_then(|b| b.get(at..at + to.len as usize));

@@ -20,8 +20,9 @@ pub trait FarSource: Send + Sync {
     fn state(&self, read: u64) -> TicketState;
     /// As [`FarSource::read`], of the first `len` bytes into a buffer of its own.
     fn fetch(&self, len: usize) -> u64;
-    /// The bytes of a [`FarSource::fetch`]; `None` while they are under way, an error where they do not come.
-    fn fetched(&self, read: u64) -> Option<Result<Box<[u8]>, ()>>;
+    /// The bytes of a [`FarSource::fetch`], with room for [`TAIL`] more; `None` while they are under way, an error where they do not
+    /// come.
+    fn fetched(&self, read: u64) -> Option<Result<Vec<u8>, ()>>;
 }
 
 /// Bytes that a process on another host lets this one read once. It learns when this value is dropped.
@@ -62,8 +63,10 @@ impl Far {
 
     /// All bytes, once the body of a [`Far::fetch`] is there.
     pub fn fetched(&self, read: u64) -> Option<Result<Box<[u8]>, ()>> {
-        let body = self.source.fetched(read)?;
-        Some(body.map(|body| [&body, &self.tail[..]].concat().into_boxed_slice()))
+        Some(self.source.fetched(read)?.map(|mut bytes| {
+            bytes.extend_from_slice(&self.tail);
+            bytes.into_boxed_slice()
+        }))
     }
 }
 

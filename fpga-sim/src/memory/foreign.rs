@@ -51,6 +51,15 @@ impl Foreign {
     }
 }
 
+/// Bytes of this process's own, kept as others'.
+impl From<Box<[u8]>> for Foreign {
+    fn from(bytes: Box<[u8]>) -> Foreign {
+        let bytes = Arc::new(bytes);
+        // SAFETY: they stay where they are as long as the reference to them does.
+        unsafe { Foreign::new(bytes.as_ptr(), bytes.len(), bytes.clone()) }
+    }
+}
+
 impl std::fmt::Debug for Foreign {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Foreign").field("len", &self.len).finish_non_exhaustive()

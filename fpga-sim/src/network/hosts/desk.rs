@@ -50,7 +50,7 @@ struct State {
 struct Read {
     state: TicketState,
     /// Where a fetch goes; here until the wire is done with it.
-    buffer: Option<Box<[u8]>>,
+    buffer: Option<Vec<u8>>,
 }
 
 impl Desk {
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    fn ask(&self, grant: u64, offset: usize, len: usize, to: Result<u64, Box<[u8]>>) -> u64 {
+    fn ask(&self, grant: u64, offset: usize, len: usize, to: Result<u64, Vec<u8>>) -> u64 {
         let state = &mut *self.state();
         state.reads += 1;
         let read = state.reads;
@@ -167,10 +167,12 @@ impl FarSource for Granted {
     }
 
     fn fetch(&self, len: usize) -> u64 {
-        self.desk.ask(self.grant, 0, len, Err(vec![0; len].into_boxed_slice()))
+        let mut buffer = vec![0; len + TAIL];
+        buffer.truncate(len);
+        self.desk.ask(self.grant, 0, len, Err(buffer))
     }
 
-    fn fetched(&self, read: u64) -> Option<Result<Box<[u8]>, ()>> {
+    fn fetched(&self, read: u64) -> Option<Result<Vec<u8>, ()>> {
         let state = &mut *self.desk.state();
         if state.under_way.get(&read).is_some_and(|read| read.state == TicketState::Pending) {
             return None;
