@@ -48,9 +48,6 @@ fn fmt(context: &Context) -> Result<String> {
 
 fn clippy(context: &Context) -> Result<String> {
     context.run("clippy", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    // What the other builds leave out.
-    let traced = ["clippy", "--package", "extoll-sim", "--features", "trace", "--", "-D", "warnings"];
-    context.run("clippy trace", cargo(&traced))?;
     Ok(String::new())
 }
 
