@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ggas_gpu::GpuError;
@@ -101,13 +101,15 @@ pub enum SharedGpuError {
     },
     /// The daemon of MPS, or its server, ended while ranks used the GPU through it, at this rank or another.
     #[error(
-        "MPS ended, by which the ranks used the GPU ({what}): start it by `nvidia-cuda-mps-control -d` if it does not run (its files are \
-         in {}), and a new job",
-        folder.display()
+        "MPS ended, by which rank {rank} used the GPU ({what}): start it by `nvidia-cuda-mps-control -d` if it does not run ({}), and a \
+         new job",
+        place(folder.as_deref())
     )]
     MpsEnded {
-        /// Where its files are or were.
-        folder: PathBuf,
+        /// Whose it was: this rank, or one that found it; as the job numbers them.
+        rank: usize,
+        /// Where its files are or were; `None`: it was another rank's.
+        folder: Option<PathBuf>,
         /// What failed.
         what: String,
     },
@@ -186,6 +188,13 @@ pub enum SharedGpuError {
 }
 
 ggas_errors::debug_as_display!(SharedGpuError);
+
+fn place(folder: Option<&Path>) -> String {
+    match folder {
+        Some(folder) => format!("its files are in {}", folder.display()),
+        None => "on the host of that rank".to_owned(),
+    }
+}
 
 impl From<PortError> for SharedGpuError {
     fn from(error: PortError) -> SharedGpuError {

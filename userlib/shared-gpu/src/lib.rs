@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod btb;
+mod call;
 mod choosing;
 mod circle;
 mod config;

@@ -1,5 +1,6 @@
 //! MPS, by which a GPU runs the work of several processes at once; without it they take turns (5.1).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -45,7 +46,7 @@ impl Mps {
 /// MPS as it was when ranks set up what they share.
 pub(crate) struct Before {
     mps: Mps,
-    /// Processes in which its daemon served then.
+    /// Processes in which its daemon served this user then.
     servers: Vec<u32>,
 }
 
@@ -53,7 +54,9 @@ impl Before {
     /// Behind this process's first use of the GPU, which has the daemon start a server.
     pub(crate) fn find() -> Before {
         let mps = Mps::find();
-        let servers = if mps.is_on() { servers(mps.folder()) } else { Vec::new() };
+        // SAFETY: only asks.
+        let user = unsafe { libc::geteuid() };
+        let servers = if mps.is_on() { servers(mps.folder(), user) } else { Vec::new() };
         Before { mps, servers }
     }
 
@@ -61,9 +64,9 @@ impl Before {
         self.mps.is_on()
     }
 
-    /// Of a failure: where the driver says that MPS is why, or where the daemon or its server has ended since, that is why work on the GPU
-    /// failed, or does not end, here or at another rank.
-    pub(crate) fn explain(&self, error: SharedGpuError) -> SharedGpuError {
+    /// Of a failure at this rank of the job: where the driver says that MPS is why, or where the daemon or its server has ended since, that is
+    /// why work on the GPU failed, or does not end, here or at another rank.
+    pub(crate) fn explain(&self, error: SharedGpuError, rank: usize) -> SharedGpuError {
         let may_follow = matches!(
             error,
             SharedGpuError::Gpu(_)
@@ -71,9 +74,14 @@ impl Before {
                 | SharedGpuError::Launch(_)
                 | SharedGpuError::Timeout { .. }
                 | SharedGpuError::Elsewhere { .. }
+                | SharedGpuError::MpsEnded { folder: None, .. }
         );
         if may_follow && (is_of_mps(&error) || (self.is_on() && self.has_ended())) {
-            return SharedGpuError::MpsEnded { folder: self.mps.folder().into(), what: error.to_string() };
+            let what = match &error {
+                SharedGpuError::MpsEnded { rank, .. } => format!("as rank {rank} found, too"),
+                error => error.to_string(),
+            };
+            return SharedGpuError::MpsEnded { rank, folder: Some(self.mps.folder().into()), what };
         }
         error
     }
@@ -130,13 +138,16 @@ fn runs(process: u32) -> bool {
     !has_ended && flags & ENDS == 0
 }
 
-/// Processes that a daemon has started to serve: any of its threads may have.
-fn servers(folder: &Path) -> Vec<u32> {
+/// Processes that a daemon has started to serve a user: any of its threads may have. A server runs as the user whom it serves; where none
+/// does, one serves all.
+fn servers(folder: &Path, user: u32) -> Vec<u32> {
     let Some(daemon) = daemon(folder) else { return Vec::new() };
     let threads = fs::read_dir(format!("/proc/{daemon}/task")).into_iter().flatten().flatten();
     let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let all: Vec<u32> = children.flat_map(|all| numbers(&all)).collect();
-    all.into_iter().filter(|child| serves(*child)).collect()
+    let all: Vec<u32> = children.flat_map(|all| numbers(&all)).filter(|child| serves(*child)).collect();
+    let is_own = |server: &&u32| fs::metadata(format!("/proc/{server}")).is_ok_and(|of| of.uid() == user);
+    let own: Vec<u32> = all.iter().filter(is_own).copied().collect();
+    if own.is_empty() { all } else { own }
 }
 
 fn numbers(text: &str) -> Vec<u32> {
@@ -151,12 +162,14 @@ fn serves(process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
-    use std::process::Command;
+    use std::process::{Child, Command};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use ggas_gpu::DriverError;
 
     use super::*;
+    use crate::plan::Fault;
 
     #[test]
     fn a_daemon_is_found_by_its_pipe_while_it_runs() {
@@ -184,8 +197,23 @@ mod tests {
         SharedGpuError::Timeout { rank: 1, what: "the GPU", waited: Duration::from_secs(1) }
     }
 
+    /// The rank that asks.
+    const OWN: usize = 5;
+
+    fn explain(before: &Before, error: SharedGpuError) -> SharedGpuError {
+        before.explain(error, OWN)
+    }
+
+    /// Children of this process are one test's servers at a time.
+    static SERVERS: Mutex<()> = Mutex::new(());
+
+    fn user() -> u32 {
+        // SAFETY: only asks.
+        unsafe { libc::geteuid() }
+    }
+
     fn names_mps(error: &SharedGpuError, first: &str) {
-        assert!(matches!(error, SharedGpuError::MpsEnded { .. }), "{error}");
+        assert!(matches!(error, SharedGpuError::MpsEnded { rank: OWN, folder: Some(_), .. }), "{error}");
         let text = error.to_string();
         let names = ["MPS", first, "nvidia-cuda-mps-control -d", "new job"];
         assert!(names.iter().all(|name| text.contains(name)), "{text}");
@@ -199,18 +227,34 @@ mod tests {
         let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
         let gpu = || GpuError::Invalid("the GPU answers nothing".to_owned()).into();
         let elsewhere = || SharedGpuError::Elsewhere { rank: 1, how: "failed" };
-        assert!(matches!(before.explain(gpu()), SharedGpuError::Gpu(_)), "the daemon runs");
-        assert!(matches!(before.explain(elsewhere()), SharedGpuError::Elsewhere { .. }));
+        assert!(matches!(explain(&before, gpu()), SharedGpuError::Gpu(_)), "the daemon runs");
+        assert!(matches!(explain(&before, elsewhere()), SharedGpuError::Elsewhere { .. }));
         fs::remove_dir_all(&folder).expect("ours");
         for error in [gpu(), late(), elsewhere(), driver(999)] {
             let first = error.to_string();
-            names_mps(&before.explain(error), &first);
-            names_mps(&before.explain(late()), folder.to_str().expect("text"));
+            names_mps(&explain(&before, error), &first);
+            names_mps(&explain(&before, late()), folder.to_str().expect("text"));
         }
-        let died = before.explain(SharedGpuError::PeerLost { rank: 1 });
+        let died = explain(&before, SharedGpuError::PeerLost { rank: 1 });
         assert!(matches!(died, SharedGpuError::PeerLost { .. }));
         let without = Before { mps: Mps::at(folder), servers: Vec::new() };
-        assert!(matches!(without.explain(gpu()), SharedGpuError::Gpu(_)), "there was none");
+        assert!(matches!(explain(&without, gpu()), SharedGpuError::Gpu(_)), "there was none");
+    }
+
+    /// It is on another GPU or host, or has another daemon.
+    #[test]
+    fn what_another_rank_found_is_named_by_that_one_while_the_own_mps_runs() {
+        let folder = std::env::temp_dir().join(format!("ggas-mps-other-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("control"), "").expect("a file");
+        let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
+        let found = || Fault::check(Fault::Mps.word(3)).expect_err("it is a fault");
+        let told = explain(&before, found());
+        assert!(matches!(told, SharedGpuError::MpsEnded { rank: 3, folder: None, .. }), "{told}");
+        let text = told.to_string();
+        assert!(text.contains("rank 3") && !text.contains("its files"), "{text}");
+        fs::remove_dir_all(&folder).expect("ours");
+        names_mps(&explain(&before, found()), "as rank 3 found, too");
     }
 
     #[test]
@@ -220,14 +264,53 @@ mod tests {
         fs::write(folder.join("control"), "").expect("a file");
         let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
         for code in [805, 806, 807, 810] {
-            names_mps(&before.explain(driver(code)), &format!(", {code})"));
+            names_mps(&explain(&before, driver(code)), &format!(", {code})"));
             let SharedGpuError::Gpu(GpuError::Driver(error)) = driver(code) else { unreachable!() };
             let memory = SharedGpuError::Memory(GpuError::Lost { gpu: 0, error }.into());
-            names_mps(&before.explain(memory), "GPU 0 failed earlier");
+            names_mps(&explain(&before, memory), "GPU 0 failed earlier");
         }
         for code in [2, 700, 808, 809, 999] {
-            assert!(matches!(before.explain(driver(code)), SharedGpuError::Gpu(_)), "{code}");
+            assert!(matches!(explain(&before, driver(code)), SharedGpuError::Gpu(_)), "{code}");
         }
+        fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    /// A process that is called as the server is, of a user.
+    fn server(user: u32) -> Child {
+        let mut program = Command::new("sleep");
+        let child = program.arg0("/usr/bin/nvidia-cuda-mps-server").arg("600").uid(user).spawn();
+        let child = child.expect("a child");
+        // The system lets this process go on before the child has its own command line.
+        while !serves(child.id()) {
+            std::thread::yield_now();
+        }
+        child
+    }
+
+    /// A daemon serves several users, each by a process of theirs.
+    #[test]
+    fn a_server_of_another_user_that_ended_explains_nothing() {
+        let folder = std::env::temp_dir().join(format!("ggas-mps-users-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("control"), "").expect("a file");
+        fs::write(folder.join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id()))
+            .expect("a file");
+        if user() != 0 {
+            return eprintln!("skipped: only root begins processes of other users");
+        }
+        let _one = SERVERS.lock();
+        let (mut own, mut other) = (server(0), server(65_534));
+        assert_eq!(servers(&folder, 0), [own.id()]);
+        assert_eq!(servers(&folder, 65_534), [other.id()]);
+        let all = servers(&folder, 65_533);
+        assert!(all.contains(&own.id()) && all.contains(&other.id()), "one of them serves all");
+        let before = Before { servers: servers(&folder, 0), mps: Mps::at(folder.clone()) };
+        other.kill().expect("ours");
+        other.wait().expect("it ended");
+        assert!(matches!(explain(&before, late()), SharedGpuError::Timeout { .. }), "its own runs");
+        own.kill().expect("ours");
+        own.wait().expect("it ended");
+        names_mps(&explain(&before, late()), "rank 1 did not");
         fs::remove_dir_all(&folder).expect("ours");
     }
 
@@ -239,28 +322,21 @@ mod tests {
         fs::write(folder.join("control"), "").expect("a file");
         fs::write(folder.join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id()))
             .expect("a file");
+        let _one = SERVERS.lock();
         let other = Command::new("sleep").arg("600").spawn();
-        let mut server = Command::new("sleep")
-            .arg0("/usr/bin/nvidia-cuda-mps-server")
-            .arg("600")
-            .spawn()
-            .expect("a child");
+        let mut server = server(user());
         let mut other = other.expect("a child");
-        // The system lets this process go on before the child has its own command line.
-        while !serves(server.id()) {
-            std::thread::yield_now();
-        }
-        let before = Before { servers: servers(&folder), mps: Mps::at(folder.clone()) };
+        let before = Before { servers: servers(&folder, user()), mps: Mps::at(folder.clone()) };
         assert_eq!(before.servers, [server.id()], "and no other child");
-        assert!(matches!(before.explain(late()), SharedGpuError::Timeout { .. }), "it runs");
+        assert!(matches!(explain(&before, late()), SharedGpuError::Timeout { .. }), "it runs");
         server.kill().expect("ours");
         // It stays in the table until it is waited for.
         while runs(server.id()) {
             std::thread::yield_now();
         }
-        names_mps(&before.explain(late()), "rank 1 did not");
+        names_mps(&explain(&before, late()), "rank 1 did not");
         server.wait().expect("it ended");
-        names_mps(&before.explain(late()), "rank 1 did not");
+        names_mps(&explain(&before, late()), "rank 1 did not");
         other.kill().expect("ours");
         other.wait().expect("it ended");
         fs::remove_dir_all(&folder).expect("ours");

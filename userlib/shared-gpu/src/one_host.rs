@@ -6,7 +6,6 @@ use ggas_clock::Ladder;
 use ggas_kernels::{KernelMem, Processor};
 
 use crate::circle::{Circle, World};
-use crate::plan::Fault;
 use crate::{Element, HierarchyConfig, Op, SharedGpu, SharedGpuError, Vector};
 
 /// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there, and the lowest of all the
@@ -203,9 +202,8 @@ impl OneHost {
 
     /// Ends the use of this, here and at all others: they are not to wait for this rank.
     pub(crate) fn fail(&mut self, error: &SharedGpuError) {
-        let fault = Fault::passed_on(error);
-        self.inside.fail(fault);
-        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.fail(fault));
+        self.inside.fail(error);
+        self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.fail(error));
     }
 
     /// A step of all ranks beside each other. Where it fails, nobody goes on.
@@ -218,9 +216,8 @@ impl OneHost {
         if let Err(error) = &done
             && error.ends_use()
         {
-            let fault = Fault::passed_on(error);
-            self.inside.fail(fault);
-            self.between.iter_mut().for_each(|between| between.fail(fault));
+            self.inside.fail(error);
+            self.between.iter_mut().for_each(|between| between.fail(error));
         }
         done.map_err(|error| error.of_job(&self.ranks))
     }
@@ -242,7 +239,7 @@ impl OneHost {
         if let (Err(error), Some(between)) = (&done, &mut self.between)
             && error.ends_use()
         {
-            between.fail(Fault::passed_on(error));
+            between.fail(error);
         }
         done.map_err(|error| error.of_job(&self.gpus[self.own]))
     }
@@ -257,7 +254,7 @@ impl OneHost {
         if let Err(error) = &done
             && error.ends_use()
         {
-            self.inside.fail(Fault::passed_on(error));
+            self.inside.fail(error);
         }
         let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
         done.map_err(|error| error.of_job(&leaders))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Element, Layout, Mps, Op, SharedGpuError};
+use crate::{Element, Layout, Op, SharedGpuError};
 
 use crate::choosing::Counts;
 use crate::hyper_q::Mix;
@@ -417,7 +417,7 @@ pub(crate) enum Fault {
     State,
     /// A rank died; of the job, as its numbers are.
     Died,
-    /// A rank found that MPS ended.
+    /// MPS ended, by which a rank used the GPU; of the job, as those who are told may be on other GPUs and hosts.
     Mps,
 }
 
@@ -440,13 +440,16 @@ impl Fault {
             SharedGpuError::Timeout { rank, .. } => Fault::Late.word(*rank),
             SharedGpuError::PeerLost { rank } => Fault::Died.word(*rank as usize),
             SharedGpuError::Mismatch { .. } | SharedGpuError::Elsewhere { .. } => return None,
-            error => Fault::passed_on(error).word(own),
+            error => Fault::passed_on(error, own),
         })
     }
 
-    /// What those are told who are no ranks of the call that failed, and do not know its numbers.
-    pub(crate) fn passed_on(error: &SharedGpuError) -> Fault {
-        if matches!(error, SharedGpuError::MpsEnded { .. }) { Fault::Mps } else { Fault::Failed }
+    /// What those are told by this rank who are no ranks of the call that failed, and do not know its numbers.
+    pub(crate) fn passed_on(error: &SharedGpuError, own: usize) -> u64 {
+        match error {
+            SharedGpuError::MpsEnded { rank, .. } => Fault::Mps.word(*rank),
+            _ => Fault::Failed.word(own),
+        }
     }
 
     /// Fails where such a word says so.
@@ -459,10 +462,9 @@ impl Fault {
             Some((Fault::Failed, rank)) => elsewhere(rank, "failed"),
             Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
             Some((Fault::State, rank)) => elsewhere(rank, "went to a state that does not follow"),
-            Some((Fault::Mps, _)) => Err(SharedGpuError::MpsEnded {
-                folder: Mps::find().folder().into(),
-                what: "as another rank found".to_owned(),
-            }),
+            Some((Fault::Mps, rank)) => {
+                Err(SharedGpuError::MpsEnded { rank, folder: None, what: "as that rank found".to_owned() })
+            }
         }
     }
 

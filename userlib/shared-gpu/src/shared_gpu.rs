@@ -9,14 +9,15 @@ use ggas_kernels::Processor;
 use ggas_members::cores::{Cores, are_crowded};
 use ggas_members::{Job, LossGuard, cores};
 
+use crate::call::Call;
 use crate::circle::{Circle, World};
 use crate::host::{CROWDED_MIN, SHARED_MIN};
 use crate::learning::Learning;
 use crate::memory::Shared;
 use crate::mps::Before;
 use crate::peers::{self, Peers};
-use crate::plan::{Cursor, Fault, Plan};
-use crate::process::{Call, Engine, HostWords, Process, Seen};
+use crate::plan::{Cursor, Plan};
+use crate::process::{Engine, HostWords, Process, Seen};
 use crate::rules::{self, Sharing};
 use crate::station::Word;
 use crate::vector::check_apart;
@@ -89,6 +90,7 @@ impl SharedGpu {
             let with_mps = mps.as_ref().is_some_and(Before::is_on);
             let process = Process {
                 rank,
+                of_job: circle.members()[rank] as usize,
                 ranks: circle.ranks(),
                 engine: engine(processor)?,
                 seen: (config.directory != Directory::Host)
@@ -308,8 +310,8 @@ impl SharedGpu {
     }
 
     /// Ends the use of this and of all other ranks': what they do together failed elsewhere, by this.
-    pub(crate) fn fail(&mut self, fault: Fault) {
-        self.process.fail(fault);
+    pub(crate) fn fail(&mut self, error: &SharedGpuError) {
+        self.process.fail(error);
         self.broken = true;
     }
 

@@ -29,7 +29,8 @@ fn on_a_fake_gpu(test: &str, variable: Option<&str>, member: fn(&Job)) {
     fs::create_dir_all(&folder).expect("a folder");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu/tests/fake_libcuda.c");
     let mut compiler = Command::new("cc");
-    let built = compiler.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so.1")).arg(source);
+    // The name that is looked for first: under another one, that of this machine would come before it.
+    let built = compiler.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so")).arg(source);
     assert!(built.status().expect("a C compiler").success());
     fs::write(folder.join("control"), "").expect("a file");
     fs::write(folder.join("nvidia-cuda-mps-control.pid"), std::process::id().to_string()).expect("a file");
@@ -72,7 +73,7 @@ fn rank(job: &Job, timeout: std::time::Duration) -> Option<Rank> {
 fn streams_give(error: i32) {
     // SAFETY: looks a function of the loaded library up, which has this type.
     unsafe {
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        let library = libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
         let function = libc::dlsym(library, c"fake_fail".as_ptr());
         assert!(!function.is_null());
         std::mem::transmute::<*mut libc::c_void, extern "C" fn(i32)>(function)(error);
@@ -119,6 +120,9 @@ fn one_rank_is_refused(job: &Job) {
         let error = rank.allreduce(COUNT).expect_err("MPS ended for one");
         is_told(&error);
         assert_eq!(error.to_string().contains(&format!("{code})")), is_refused, "{error}");
+        // The daemon that others have, too, runs on.
+        let SharedGpuError::MpsEnded { rank: found, folder, .. } = &error else { unreachable!() };
+        assert_eq!((*found, folder.is_some()), (1, is_refused), "{error}");
         assert!(matches!(rank.allreduce(COUNT), Err(SharedGpuError::Broken)));
         if is_refused {
             streams_give(0);
@@ -147,7 +151,11 @@ fn work_does_not_end(job: &Job) {
         )
         .expect("a file");
     }
-    is_told(&rank.allreduce(COUNT).expect_err("the daemon of MPS has ended"));
+    let error = rank.allreduce(COUNT).expect_err("the daemon of MPS has ended");
+    is_told(&error);
+    let own = rank.shared.rank();
+    let is_named = matches!(&error, SharedGpuError::MpsEnded { rank, folder: Some(_), .. } if *rank == own);
+    assert!(is_named, "it was that of all: {error}");
     if rank.shared.rank() == 1 {
         streams_give(0);
     }
@@ -192,11 +200,12 @@ fn ends(job: &Job) {
     const COUNT: usize = 4 << 20;
     let config = Config { timeout: short(), ..config(Algorithm::Gsb) };
     let mut rank = Rank::new(job, &config, COUNT);
-    (0..10).for_each(|_| drop(rank.allreduce(COUNT).expect("all are there")));
+    (0..10).for_each(|_| rank.add(COUNT).expect("all are there"));
     job.barrier(SOON).expect("all have made them");
     let ended = (job.rank() == 0).then(|| std::thread::spawn(end_mps));
+    // Nobody reads a result: its memory may be gone as soon as the call that made it has succeeded.
     let error = loop {
-        if let Err(error) = rank.allreduce(COUNT) {
+        if let Err(error) = rank.add(COUNT) {
             break error;
         }
     };

@@ -75,10 +75,16 @@ impl Rank {
         self.input.write(0, &bytes).expect("in range");
     }
 
+    /// An allreduce whose result is read.
     pub fn allreduce(&mut self, count: usize) -> Result<Vec<f32>, SharedGpuError> {
-        let (input, output) = (Vector::at(&self.input, 0), Vector::at(&self.output, 0));
-        self.shared.allreduce(input, output, count, Element::Float, Op::Sum)?;
+        self.add(count)?;
         Ok(floats(&self.output, count))
+    }
+
+    /// An allreduce.
+    pub fn add(&mut self, count: usize) -> Result<(), SharedGpuError> {
+        let (input, output) = (Vector::at(&self.input, 0), Vector::at(&self.output, 0));
+        self.shared.allreduce(input, output, count, Element::Float, Op::Sum)
     }
 }
 
