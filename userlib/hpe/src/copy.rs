@@ -15,13 +15,13 @@ use crate::staged::{Ends, Staging};
 pub enum Way {
     /// By the calling thread: from host to host.
     Host,
-    /// By the copy engine of the one device there is, in one go.
+    /// By the copy engine of the one device there is, in one go: of what it has opened of another rank's GPU, too.
     Direct,
     /// By the copy engine of one of two devices that reach each other.
     Peer,
     /// In blocks through two pinned buffers, so that two engines, or an engine and this thread, work at a time.
     Staged,
-    /// In blocks over the network, to or from another rank.
+    /// In blocks over the network, to or from another rank whose memory no GPU of this one has opened.
     Network,
 }
 
