@@ -4,6 +4,7 @@
 #: modules extoll
 #: trouble 1
 #: kernels 6.12
+#: sleeps 1
 #: seconds 90
 set -e
 insmod /extoll.ko

@@ -135,6 +135,15 @@ fn log_path(name: &str) -> Result<PathBuf> {
     Ok(dir.join(file + ".log"))
 }
 
+/// Time that processors gave to what this process started and has seen end: where cores waited it is less than the
+/// time that all of it took, times their number.
+pub fn worked() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // "pid (name) state ...": the name may hold spaces. Fields 16 and 17 are hundredths of a second.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(13).take(2);
+    Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
+}
+
 /// Tells a failure, and notes it in `build/log/failed.txt`: what has a thousand lines behind it shows that file at its end.
 pub fn tell_failure(text: &str) {
     report!("{text}");

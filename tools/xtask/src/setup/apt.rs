@@ -44,6 +44,13 @@ pub fn install(packages: &[&str], why: &str, policy: Policy) -> Result<()> {
     Ok(())
 }
 
+/// Installs the packages of those of these programs that are not there.
+pub fn install_missing(programs: &[(&str, &str)], why: &str, policy: Policy) -> Result<()> {
+    let missing = programs.iter().filter(|(program, _)| place::which(program).is_none());
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing, why, policy) }
+}
+
 fn allowed(command: &str, why: &str, policy: Policy) -> bool {
     if policy == Policy::Leave || !place::is_root() || place::which("apt-get").is_none() {
         return false;

@@ -8,7 +8,7 @@ mod long;
 mod steps;
 
 use crate::place;
-use crate::run::{Step, ask, tell_failure};
+use crate::run::{Step, ask, tell_failure, worked};
 use crate::setup::{self, Need, Policy};
 use anyhow::{Result, anyhow, bail};
 use ggas_table::Column;
@@ -140,8 +140,9 @@ fn warn_of_little_room() {
 }
 
 fn run_all(chosen: &[&'static Check], task: &str, policy: Policy) -> Result<()> {
+    let (start, before) = (Instant::now(), worked());
     let results = run_each(chosen, task, &Context { policy, thorough: task == "long" });
-    table(&results);
+    table(&results, start.elapsed(), worked().saturating_sub(before));
     let failed = results.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed)).count();
     say!("{} passed, {failed} failed", results.len() - failed);
     if failed > 0 {
@@ -192,7 +193,8 @@ pub fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn table(results: &[Finished]) {
+/// `whole`: time that all of it took, and `worked`: that processors gave to it.
+fn table(results: &[Finished], whole: Duration, worked: Duration) {
     let columns = [Column::text("step"), Column::text("result"), Column::number("time"), Column::text("")];
     let rows = results.iter().map(|(check, time, outcome)| {
         let (word, note) = match outcome {
@@ -201,6 +203,8 @@ fn table(results: &[Finished]) {
         };
         [check.name, word, &seconds(*time), note].map(str::to_owned)
     });
+    let all = [("all of it", whole), ("processors", worked)];
+    let rows = rows.chain(all.map(|(name, time)| [name, "", &seconds(time), ""].map(str::to_owned)));
     say!("\n{}", ggas_table::table(&columns, rows));
 }
 

@@ -2,10 +2,9 @@
 
 use super::debs::{self, Archive};
 use super::kernel::{Installed, Kernel};
-use crate::place;
 use crate::run::Step;
 use crate::setup::Policy;
-use crate::setup::apt::install;
+use crate::setup::apt::{install, install_missing};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,11 +57,10 @@ pub fn source(archive: &Archive) -> Result<PathBuf> {
 
 /// Installs what its build needs and is missing.
 pub fn tools(policy: Policy) -> Result<()> {
-    let missing: Vec<&str> =
-        TOOLS.iter().filter(|(tool, _)| place::which(tool).is_none()).map(|(_, package)| *package).collect();
+    let why = "what builds the debug kernel";
+    install_missing(&TOOLS, why, policy)?;
     let headers = Path::new("/usr/include/gelf.h").exists() || Path::new("/usr/include/libelf.h").exists();
-    let missing = [missing, if headers { vec![] } else { vec!["libelf-dev"] }].concat();
-    if missing.is_empty() { Ok(()) } else { install(&missing, "what builds the debug kernel", policy) }
+    if headers { Ok(()) } else { install(&["libelf-dev"], why, policy) }
 }
 
 fn build(tree: &Path) -> Result<()> {

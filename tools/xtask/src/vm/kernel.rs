@@ -1,10 +1,11 @@
 //! The kernels of the guests: where they come from, and modules for them.
 
 use super::debs::{self, Archive};
+use super::image;
 use crate::place;
 use crate::run::Step;
 use crate::setup::Policy;
-use crate::setup::apt::install;
+use crate::setup::apt::install_missing;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,9 @@ pub struct Installed {
     pub kernel: Kernel,
     /// As `uname -r` shows it.
     pub release: String,
-    /// What boots.
+    /// What boots quickly, and what firmware would boot.
     pub image: PathBuf,
+    pub packed: PathBuf,
     /// What modules are built against.
     headers: PathBuf,
     /// Folder of the modules that come with it; `None`: none do.
@@ -68,16 +70,11 @@ impl Kernel {
     pub fn tools(self, policy: Policy) -> Result<()> {
         match self {
             Kernel::V6_1 | Kernel::V6_12 => {
-                let missing: Vec<&str> = ["gcc-12", "make", "sparse"]
-                    .into_iter()
-                    .filter(|tool| place::which(tool).is_none())
-                    .collect();
-                match missing[..] {
-                    [] => Ok(()),
-                    _ => install(&missing, "what builds and checks kernel modules", policy),
-                }
+                let builders = [("gcc-12", "gcc-12"), ("make", "make"), ("sparse", "sparse")];
+                let why = "what builds and checks kernel modules, and unpacks kernels";
+                install_missing(&[&builders[..], &image::TOOLS].concat(), why, policy)
             }
-            Kernel::V7_2 => Ok(()),
+            Kernel::V7_2 => install_missing(&image::TOOLS, "what unpacks kernels", policy),
             Kernel::Debug => super::debug::tools(policy),
         }
     }
@@ -116,9 +113,10 @@ fn from_12(kernel: Kernel, archive: &Archive, image: &str, kbuild: &str) -> Resu
     if !text.contains(&here) {
         fs::write(&makefile, text.replace("/usr/src/", &here))?;
     }
-    let image = root.join("boot").join(format!("vmlinuz-{release}"));
+    let packed = root.join("boot").join(format!("vmlinuz-{release}"));
+    let image = image::unpacked(&packed)?;
     let stock = Some(root.join("lib/modules").join(&release));
-    Ok(Installed { kernel, release, image, headers, stock, root: None })
+    Ok(Installed { kernel, release, image, packed, headers, stock, root: None })
 }
 
 /// A kernel of Debian 13: its tools need that system's compiler and C library.
@@ -143,15 +141,17 @@ fn from_13(kernel: Kernel, archive: &Archive) -> Result<Installed> {
     }
     let release = headers.trim_start_matches("linux-headers-").to_owned();
     let stock = root.join("usr/lib/modules").join(&release);
-    let image = stock.join("vmlinuz");
+    let packed = stock.join("vmlinuz");
+    let image = image::unpacked(&packed)?;
     let headers = Path::new("/usr/src").join(headers);
-    Ok(Installed { kernel, release, image, headers, stock: Some(stock), root: Some(root) })
+    Ok(Installed { kernel, release, image, packed, headers, stock: Some(stock), root: Some(root) })
 }
 
 impl Installed {
     /// A kernel that was built here.
     pub fn built(kernel: Kernel, release: String, image: PathBuf, tree: PathBuf) -> Installed {
-        Installed { kernel, release, image, headers: tree, stock: None, root: None }
+        let packed = image.clone();
+        Installed { kernel, release, image, packed, headers: tree, stock: None, root: None }
     }
 
     /// What its modules are built against, as this system sees it.

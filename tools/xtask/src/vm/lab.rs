@@ -2,6 +2,7 @@
 
 use super::beside::{Beside, NETWORK};
 use super::debs::Archive;
+use super::desk::Desk;
 use super::initramfs::Initramfs;
 use super::kernel::{Installed, Kernel};
 use super::machine::{self, Emulator, Guest, Guests, Server};
@@ -12,7 +13,7 @@ use super::{Outcome, checks, logs, timed};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,19 +83,24 @@ impl Lab {
     pub fn new<'a>(archive: &Archive, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<Lab> {
         let emulator = Emulator::get(archive)?;
         let scenarios: Vec<_> = scenarios.into_iter().collect();
-        let large = scenarios.iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect();
+        let large = large(scenarios.iter().copied());
         let hosts = scenarios.iter().map(|s| s.host.as_str()).filter(|name| !name.is_empty()).collect();
         let wired = scenarios.iter().any(|s| s.wire.is_some());
         Ok(Lab { emulator, programs: programs::build(archive, &large, &hosts, wired)? })
+    }
+
+    /// Fetches and compiles what [`Lab::new`] needs and cargo does not build.
+    pub fn ahead<'a>(archive: &Archive, scenarios: impl IntoIterator<Item = &'a Scenario>) -> Result<()> {
+        Emulator::get(archive)?;
+        programs::small(archive, &large(scenarios)).map(|_| ())
     }
 
     /// Runs all that the desk has and gets, side by side as far as there is room for their guests.
     pub fn run(&self, desk: &Desk<'_>) -> Vec<Outcome> {
         let workers = || {
             let mut results = Vec::new();
-            while let Some(job) = desk.take() {
+            while let Some((job, _room)) = desk.take() {
                 let (kernel, machine) = (&job.built.kernel, &job.boot.machine);
-                let _room = Room(desk, desk.room_of(machine));
                 report!("      vm {} {} on {} ...", kernel.kernel.name(), machine.name, kernel.release);
                 let stem = format!("{}-{}", kernel.kernel.name(), job.boot.scenarios[0].name);
                 for (scenario, (time, result)) in job.boot.scenarios.iter().zip(self.boot(&job, &stem)) {
@@ -110,7 +116,7 @@ impl Lab {
         };
         let mut results: Vec<Outcome> = std::thread::scope(|scope| {
             // Two more for what takes no room.
-            let threads: Vec<_> = (0..desk.room + 2).map(|_| scope.spawn(workers)).collect();
+            let threads: Vec<_> = (0..desk.room() + 2).map(|_| scope.spawn(workers)).collect();
             threads.into_iter().flat_map(joined).collect()
         });
         results.sort_by(|a, b| a.what.cmp(&b.what));
@@ -190,6 +196,11 @@ impl Lab {
     }
 }
 
+/// The large programs that scenarios start.
+fn large<'a>(scenarios: impl IntoIterator<Item = &'a Scenario>) -> BTreeSet<&'a str> {
+    scenarios.into_iter().flat_map(|s| s.programs.iter().map(String::as_str)).collect()
+}
+
 fn start(
     emulator: &Emulator,
     kernel: &Installed,
@@ -219,10 +230,22 @@ fn start(
         words.extend(
             std::env::var("VM_WORDS").iter().flat_map(|more| more.split_whitespace().map(str::to_owned)),
         );
-        let Scenario { memory, processors, iommu, icount, orphan, .. } = *machine;
+        let Scenario { memory, processors, iommu, icount, orphan, sleeps, .. } = *machine;
         let together = machine.gpu > 0 && !machine.apart;
         let wire = machine.wire.as_ref().map(|_| (dir.join(format!("{stem}-{node}-wire.sock")), node));
-        guests.push(Guest { devices, together, memory, processors, iommu, icount, orphan, wire, log, words });
+        guests.push(Guest {
+            devices,
+            together,
+            memory,
+            processors,
+            iommu,
+            icount,
+            orphan,
+            sleeps,
+            wire,
+            log,
+            words,
+        });
     }
     if machine.trouble || machine.orphan {
         arguments.push("--trouble".to_owned());
@@ -294,80 +317,4 @@ fn wire(machine: &Scenario, guests: &[Guest], dir: &Path, stem: &str) -> Result<
 /// What a thread gave. One that panicked must not pass for one that had nothing to say.
 pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Hands out jobs, the longest first, to as many as there is room for.
-pub struct Desk<'a> {
-    room: u32,
-    state: Mutex<State<'a>>,
-    changed: Condvar,
-}
-
-struct State<'a> {
-    /// Jobs that wait.
-    jobs: Vec<Job<'a>>,
-    /// Guests that there is room for now.
-    free: u32,
-    /// Who may still bring jobs.
-    bringers: u32,
-}
-
-impl<'a> Desk<'a> {
-    /// For this number of guests at a time; `bringers` call [`Desk::bring`] once each.
-    pub fn new(room: u32, bringers: u32) -> Desk<'a> {
-        let state = State { jobs: Vec::new(), free: room, bringers };
-        Desk { room, state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    /// Adds jobs to those that wait.
-    pub fn bring(&self, jobs: impl IntoIterator<Item = Job<'a>>) {
-        let slow = |job: &Job| {
-            let Boot { machine, .. } = &job.boot;
-            (
-                job.built.kernel.kernel == Kernel::Debug,
-                self.room_of(machine) == 0,
-                machine.guests,
-                machine.limit,
-            )
-        };
-        let mut state = self.state();
-        state.jobs.extend(jobs);
-        state.jobs.sort_by_key(|job| std::cmp::Reverse(slow(job)));
-        state.bringers -= 1;
-        self.changed.notify_all();
-    }
-
-    /// What a job's guests take of the room: all of it where they are more, nothing where they wait most of the time.
-    fn room_of(&self, machine: &Scenario) -> u32 {
-        if machine.waits { 0 } else { machine.guests.min(self.room) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next job that there is room for; `None` once none is left and none can come.
-    fn take(&self) -> Option<Job<'a>> {
-        let mut state = self.state();
-        while !state.jobs.is_empty() || state.bringers > 0 {
-            let free = state.free;
-            if let Some(at) = state.jobs.iter().position(|job| self.room_of(&job.boot.machine) <= free) {
-                let job = state.jobs.remove(at);
-                state.free -= self.room_of(&job.boot.machine);
-                return Some(job);
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        None
-    }
-}
-
-/// Room for a job's guests, given back however the job ends.
-struct Room<'d, 'a>(&'d Desk<'a>, u32);
-
-impl Drop for Room<'_, '_> {
-    fn drop(&mut self) {
-        self.0.state().free += self.1;
-        self.0.changed.notify_all();
-    }
 }

@@ -61,6 +61,8 @@ pub struct Guest {
     pub icount: bool,
     /// The server of its devices ends while it runs.
     pub orphan: bool,
+    /// It sleeps and wakes.
+    pub sleeps: bool,
     /// Who listens at the other end of its Ethernet device, and the device's number; `None`: it has none.
     pub wire: Option<(PathBuf, u32)>,
     /// Its log.
@@ -123,7 +125,10 @@ impl Guests {
             // of cryptography gather entropy from times, which an emulator on a busy host does not have.
             let line = "console=ttyS0 panic=-1 loglevel=5 panic_on_warn=1 no_timer_check log_buf_len=4M \
                         watchdog_thresh=60 cryptomgr.notests";
-            command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initrd);
+            // When a guest wakes, QEMU writes the data of an unpacked kernel once more. Whether one runs to its end where time
+            // is instructions has not been seen.
+            let image = if guest.sleeps || guest.icount { &kernel.packed } else { &kernel.image };
+            command.arg("-kernel").arg(image).arg("-initrd").arg(initrd);
             let iommu = if guest.iommu { " intel_iommu=on" } else { "" };
             command.arg("-append").arg(format!("{line}{iommu} {}", guest.words.join(" ")));
             let said = File::create(guest.log.with_extension("qemu"))?;

@@ -5,6 +5,8 @@ mod checks;
 mod debs;
 mod debug;
 mod defects;
+mod desk;
+mod image;
 mod initramfs;
 mod kernel;
 mod lab;
@@ -16,18 +18,19 @@ mod scenario;
 mod stock;
 
 use crate::place;
-use crate::run::tell_failure;
+use crate::run::{tell_failure, worked};
 use crate::setup::Policy;
 use crate::test::seconds;
 use anyhow::{Result, bail};
 use debs::Archive;
+use desk::Desk;
 use ggas_table::Column;
 use kernel::Kernel;
-use lab::{Built, Desk, Job, Lab};
-use scenario::{Boot, Scenario};
+use lab::{Built, Job, Lab};
+use scenario::{Boot, Scenario, When};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -44,14 +47,17 @@ pub struct Select {
     /// Also what tells little about the modules after every change (`daily` in the scenarios' heads), and takes long
     #[arg(long)]
     long: bool,
+    /// As on this day since 1970, of scenarios whose kernels take turns [default: today]
+    #[arg(long, value_name = "N", conflicts_with = "long")]
+    day: Option<u32>,
     /// List the scenarios
     #[arg(long)]
     list: bool,
-    /// Only fetch or build the kernels that are not there yet
-    #[arg(long, conflicts_with_all = ["only", "guests", "long", "list", "defects"])]
+    /// Only fetch or build what is not there yet of what cargo does not build: QEMU, small programs, kernels
+    #[arg(long, conflicts_with_all = ["only", "guests", "long", "day", "list", "defects"])]
     kernels: bool,
     /// Put each defect of tests/vm/defects into the modules and expect its scenario to fail (--only names defects then)
-    #[arg(long, conflicts_with_all = ["kernel", "guests", "list", "long"])]
+    #[arg(long, conflicts_with_all = ["kernel", "guests", "list", "long", "day"])]
     defects: bool,
 }
 
@@ -59,20 +65,27 @@ impl Select {
     /// All scenarios on all kernels.
     pub fn everything() -> Select {
         let (kernel, only, guests) = (Vec::new(), Vec::new(), None);
-        Select { kernel, only, guests, long: true, list: false, kernels: false, defects: false }
+        Select { kernel, only, guests, long: true, day: None, list: false, kernels: false, defects: false }
+    }
+
+    /// Who asks for a scenario gets it on all of its kernels.
+    fn when(&self) -> When {
+        let day =
+            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86400) as u32;
+        if self.long || !self.only.is_empty() { When::Long } else { When::Day(self.day.unwrap_or_else(day)) }
     }
 }
 
 /// Builds the modules for each kernel and runs the scenarios on it; all of them, even if one fails.
 pub fn vm(select: &Select, policy: Policy) -> Result<()> {
-    let scenarios = Scenario::all()?;
+    let (scenarios, when) = (Scenario::all()?, select.when());
     if select.defects {
         return defects::all(policy, &scenarios, &select.only);
     }
     if select.list {
         for scenario in &scenarios {
             let Scenario { name, guests, modules, .. } = scenario;
-            let on = Kernel::ALL.iter().filter(|kernel| scenario.runs_on(**kernel, select.long));
+            let on = Kernel::ALL.iter().filter(|kernel| scenario.runs_on(**kernel, when));
             let on: Vec<_> = on.map(|kernel| kernel.name()).collect();
             let (modules, on) = (modules.join(" "), on.join(" "));
             say!("  {name:<14} {guests} guests  modules: {modules:<14} kernels: {on}");
@@ -85,27 +98,29 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
     if select.kernels {
         let archive = archive(&kernels, policy)?;
+        Lab::ahead(&archive, &scenarios)?;
         return kernels.iter().try_for_each(|kernel| kernel.get(&archive).map(|_| ()));
     }
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get() as u32);
     // Most scenarios have at most two guests.
     let room = select.guests.map_or(cores + 1, NonZeroU32::get).max(2);
-    // Who asks for a scenario gets it on all of its kernels.
-    let long = select.long || !select.only.is_empty();
     let chosen = |kernel: Kernel| -> Vec<&Scenario> {
-        scenarios.iter().filter(|s| named(s) && s.runs_on(kernel, long)).collect()
+        scenarios.iter().filter(|s| named(s) && s.runs_on(kernel, when)).collect()
     };
     for name in &select.only {
         if !kernels.iter().any(|kernel| chosen(*kernel).iter().any(|s| s.name == *name)) {
             bail!("scenario `{name}` is for other kernels; the head of tests/vm/{name}.sh says which");
         }
     }
+    if let When::Day(day) = when {
+        report!("      vm day {day}, of those whose kernels take turns (--day {day} repeats it) ...");
+    }
     let start = Instant::now();
-    let worked = children();
+    let before = worked();
     let mut results = Vec::new();
     let archive = timed(&mut results, None, "archive", || archive(&kernels, policy));
-    let end = |results: &[Outcome]| report(results, start.elapsed(), children().saturating_sub(worked));
+    let end = |results: &[Outcome]| report(results, start.elapsed(), worked().saturating_sub(before));
     let Some(archive) = archive else { return end(&results) };
     // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
     let (slow, quick): (Vec<Kernel>, Vec<Kernel>) =
@@ -144,15 +159,6 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
 fn archive(kernels: &[Kernel], policy: Policy) -> Result<Archive> {
     kernels.iter().try_for_each(|kernel| kernel.tools(policy))?;
     Archive::open()
-}
-
-/// Time that processors gave to what this process started and has seen end: where cores waited it is less than the
-/// time that all of it took, times their number.
-fn children() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // "pid (name) state ...": the name may hold spaces. Fields 16 and 17 are hundredths of a second.
-    let fields = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(13).take(2);
-    Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 /// The kernels that can be used here; says which cannot, and why. Nothing is left out of continuous integration.

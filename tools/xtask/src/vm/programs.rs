@@ -39,10 +39,8 @@ pub fn build(
     hosts: &BTreeSet<&str>,
     wired: bool,
 ) -> Result<Vec<Program>> {
-    let out = debs::folder().join("bin");
-    std::fs::create_dir_all(&out)?;
-    let mut built = bare(&out)?;
-    built.extend(rdma::programs(archive, large, &out)?);
+    let out = folder()?;
+    let mut built = small(archive, large)?;
     let wanted = |name: &&str| large.contains(name);
     let ours: Vec<_> = OURS.into_iter().filter(wanted).collect();
     let examples: Vec<_> = EXAMPLES.into_iter().filter(wanted).collect();
@@ -68,6 +66,20 @@ pub fn build(
         }
     }
     Ok(built)
+}
+
+/// What of [`build`] takes no cargo: the small programs, and those on RDMA.
+pub fn small(archive: &Archive, large: &BTreeSet<&str>) -> Result<Vec<Program>> {
+    let out = folder()?;
+    let mut built = bare(&out)?;
+    built.extend(rdma::programs(archive, large, &out)?);
+    Ok(built)
+}
+
+fn folder() -> Result<PathBuf> {
+    let out = debs::folder().join("bin");
+    std::fs::create_dir_all(&out)?;
+    Ok(out)
 }
 
 /// A program of `tests/librma2`, with the libraries in `prefix`.

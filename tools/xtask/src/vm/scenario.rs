@@ -38,6 +38,8 @@ pub struct Scenario {
     pub leaves: bool,
     /// It leaves its guest in a state that others have no use for.
     pub alone: bool,
+    /// The guest sleeps and wakes.
+    pub sleeps: bool,
     /// Most of its time is waiting for time limits, so it takes no room from others.
     pub waits: bool,
     /// Cards offer MSI-X besides MSI.
@@ -62,6 +64,17 @@ pub struct Scenario {
     pub kernels: Vec<String>,
     /// Those of them that it runs on after every change; on the others only where there is time. None: all of them.
     pub daily: Option<Vec<String>>,
+    /// On one of those each day, in turn, from this one on. None: on each of them.
+    pub turn: Option<u32>,
+}
+
+/// What a run is for.
+#[derive(Clone, Copy)]
+pub enum When {
+    /// A change, on this day since 1970.
+    Day(u32),
+    /// There is time for all.
+    Long,
 }
 
 impl Scenario {
@@ -80,18 +93,24 @@ impl Scenario {
         Ok(all)
     }
 
-    /// Whether it runs on a kernel, after every change or where there is time (`long`).
-    pub fn runs_on(&self, kernel: Kernel, long: bool) -> bool {
-        let named = |names: &[String]| names.iter().any(|name| name == kernel.name());
-        let daily = || self.daily.as_ref().is_none_or(|names| named(names));
-        (self.kernels.is_empty() || named(&self.kernels)) && (long || daily())
+    /// Whether it runs on a kernel.
+    pub fn runs_on(&self, kernel: Kernel, when: When) -> bool {
+        let named = |names: &[String], kernel: Kernel| names.iter().any(|name| name == kernel.name());
+        let of = |kernel: &Kernel| self.kernels.is_empty() || named(&self.kernels, *kernel);
+        let When::Day(day) = when else { return of(&kernel) };
+        let daily =
+            |kernel: &Kernel| of(kernel) && self.daily.as_ref().is_none_or(|names| named(names, *kernel));
+        let Some(turn) = self.turn else { return daily(&kernel) };
+        let all: Vec<Kernel> = Kernel::ALL.into_iter().filter(daily).collect();
+        !all.is_empty() && all[(day as usize + turn as usize) % all.len()] == kernel
     }
 
     /// Whether both can have the same guest, one after the other. What one of them has besides is nothing to the other.
     fn shares(&self, other: &Scenario) -> bool {
         let own = |s: &Scenario| {
             let card = (s.cards, s.msix, s.trap, s.apart, s.faults);
-            (s.guests, card, s.memory, s.processors, s.iommu, s.icount, s.stock.clone(), s.wire.clone())
+            let time = (s.icount, s.sleeps);
+            (s.guests, card, s.memory, s.processors, s.iommu, time, s.stock.clone(), s.wire.clone())
         };
         own(self) == own(other)
             && ![self, other].iter().any(|s| s.orphan || s.leaves || s.alone || s.waits || !s.host.is_empty())
@@ -156,7 +175,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
     let (modules, programs, kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (trouble, orphan, msix, trap, iommu, icount) = (false, false, false, false, false, false);
     let (processors, host) = (1, String::new());
-    let (apart, faults, leaves, alone, waits) = (false, false, false, false, false);
+    let (apart, faults, leaves, alone, sleeps, waits) = (false, false, false, false, false, false);
     let mut scenario = Scenario {
         name,
         script,
@@ -172,6 +191,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         orphan,
         leaves,
         alone,
+        sleeps,
         waits,
         msix,
         trap,
@@ -184,6 +204,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         limit,
         kernels,
         daily: None,
+        turn: None,
     };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -201,6 +222,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "orphan" => scenario.orphan = number()? != 0,
             "leaves" => scenario.leaves = number()? != 0,
             "alone" => scenario.alone = number()? != 0,
+            "sleeps" => scenario.sleeps = number()? != 0,
             "waits" => scenario.waits = number()? != 0,
             "trouble" => scenario.trouble = number()? != 0,
             "msix" => scenario.msix = number()? != 0,
@@ -214,11 +236,12 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = known(line, words())?,
             "daily" => scenario.daily = Some(known(line, words())?),
+            "turn" => scenario.turn = Some(number()?),
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
-                     leaves, alone, waits, msix, trap, faults, host, seconds, modules, stock, wire, programs, kernels, \
-                     daily"
+                     leaves, alone, sleeps, waits, msix, trap, faults, host, seconds, modules, stock, wire, programs, kernels, \
+                     daily, turn"
                 )
             }
         }
@@ -256,14 +279,34 @@ mod tests {
     fn what_tells_nothing_new_runs_where_there_is_time() {
         let on = |head: &str| {
             let scenario = parse("x.sh".into(), head).unwrap();
-            [false, true].map(|long| {
-                Kernel::ALL.iter().map(|kernel| u8::from(scenario.runs_on(*kernel, long))).collect::<Vec<_>>()
+            [When::Day(7), When::Long].map(|when| {
+                Kernel::ALL.iter().map(|kernel| u8::from(scenario.runs_on(*kernel, when))).collect::<Vec<_>>()
             })
         };
         assert_eq!(on(""), [[1, 1, 1, 1], [1, 1, 1, 1]]);
         assert_eq!(on("#: kernels 6.1 debug"), [[1, 0, 0, 1], [1, 0, 0, 1]]);
         assert_eq!(on("#: kernels 6.1 debug\n#: daily debug 6.12"), [[0, 0, 0, 1], [1, 0, 0, 1]]);
         assert_eq!(on("#: daily"), [[0, 0, 0, 0], [1, 1, 1, 1]], "never after every change");
+    }
+
+    #[test]
+    fn kernels_take_turns_by_the_day() {
+        let on = |head: &str| {
+            let scenario = parse("x.sh".into(), head).unwrap();
+            let of =
+                |when| Kernel::ALL.into_iter().filter(|kernel| scenario.runs_on(*kernel, when)).collect();
+            [When::Day(6), When::Day(7), When::Day(8), When::Long].map(|when| -> Vec<Kernel> { of(when) })
+        };
+        let (old, new, debug) = (Kernel::V6_12, Kernel::V7_2, Kernel::Debug);
+        let both = vec![old, debug];
+        let two = "#: kernels 6.12 debug\n#: turn";
+        assert_eq!(on(&format!("{two} 0")), [vec![old], vec![debug], vec![old], both.clone()]);
+        assert_eq!(on(&format!("{two} 1")), [vec![debug], vec![old], vec![debug], both]);
+        let all = vec![old, new, debug];
+        let daily = "#: kernels 6.12 7.2 debug\n#: daily 7.2 6.12\n#: turn 0";
+        assert_eq!(on(daily), [vec![old], vec![new], vec![old], all.clone()], "none but the daily ones");
+        assert_eq!(on("#: kernels 6.12 7.2 debug\n#: daily\n#: turn 0"), [vec![], vec![], vec![], all]);
+        assert!(parse("x.sh".into(), "#: turn debug").is_err());
     }
 
     #[test]
