@@ -4,6 +4,7 @@
 #: gpu 64
 #: trouble 1
 #: kernels 6.12 debug
+#: turn 1
 #: seconds 60
 set -e
 insmod /extoll.ko

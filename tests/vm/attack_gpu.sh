@@ -5,6 +5,7 @@
 #: gpu 64
 #: processors 2
 #: kernels 6.12 debug
+#: turn 0
 #: seconds 90
 set -e
 insmod /extoll.ko

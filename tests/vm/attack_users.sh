@@ -4,6 +4,7 @@
 #: guests 2
 #: modules extoll
 #: daily 6.12 debug
+#: turn 1
 #: seconds 90
 set -e
 insmod /extoll.ko

@@ -2,6 +2,7 @@
 # Cards behind an IOMMU: what was mapped for them they reach, in one machine and from another, and nothing else.
 #: guests 2
 #: kernels 6.12 debug
+#: turn 0
 #: modules extoll
 #: iommu 1
 #: seconds 180

@@ -3,6 +3,7 @@
 #: modules extoll
 #: trouble 1
 #: kernels 6.12 debug
+#: turn 1
 #: seconds 180
 set -e
 insmod /extoll.ko
