@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub const ALL: &[Check] = &[
+    Check::new("nvcc", "kernels compile for sm_80, sm_90 and PTX", steps::nvcc),
     Check::new(
         "librma2",
         "the C interface: programs of each compiler, with and without sanitizers, and a soak",
