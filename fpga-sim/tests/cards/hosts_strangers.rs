@@ -1,8 +1,6 @@
 //! Processes that are of no network of hosts, and reach the places where one's nodes meet. Where no library carries packets the tests
 //! are skipped.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -11,10 +9,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::hosts::{Hosts, SECRET};
-use common::joined::{join, tell};
-use common::members::drive;
-use common::*;
+use crate::common::hosts::{Hosts, SECRET};
+use crate::common::joined::{join, tell};
+use crate::common::members::drive;
+use crate::common::*;
 use extoll_abi::Address;
 use extoll_sim::hosts::{HostsFabric, HostsFile};
 

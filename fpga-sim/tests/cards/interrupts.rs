@@ -1,12 +1,10 @@
 //! Interrupts through the system notification queue, on whole cards (spec 3.3, 8.4).
 
-mod common;
-
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{Pages, Setup};
+use crate::common::{Pages, Setup};
 use extoll_abi::{
     Address, BqReadPointer, BqSegment, BqTable, Descriptor, Modifier, PageOption, Request, SlotSize, Spec,
     VeloHeader, regs, velo_page,
@@ -47,7 +45,7 @@ fn arm(nic: &Nic, vpid: u8, armed: bool) {
 }
 
 /// A notification put with the interrupt option, to its own port.
-fn interrupting(port: &common::Port<'_>) {
+fn interrupting(port: &crate::common::Port<'_>) {
     let request = Request::NotificationPut { class: 7, payload: 42 };
     let put = Descriptor::encode(port.address(), Spec::COMPLETER, Modifier::NONE, &request).unwrap();
     port.post_words(PageOption::IRQ, put.word);
@@ -97,7 +95,7 @@ fn what_was_read_before_arming_takes_no_interrupt_from_what_comes_next() {
 
 /// A mailbox of 32 slots of 128 bytes, of which one stays free.
 struct Mailbox<'a> {
-    node: &'a common::Node,
+    node: &'a crate::common::Node,
     slots: Pages,
     _table: Pages,
 }
@@ -106,7 +104,7 @@ impl Mailbox<'_> {
     const VPID: u8 = 70;
     const ROOM: u32 = 31;
 
-    fn open(node: &common::Node) -> Mailbox<'_> {
+    fn open(node: &crate::common::Node) -> Mailbox<'_> {
         let (slots, table) = (Pages::new(&node.memory, 4096, 4096), Pages::new(&node.memory, 4096, 4096));
         let segment = BqSegment::new(SlotSize::B128, 32, slots.address()).unwrap();
         table.store(0, segment.0);

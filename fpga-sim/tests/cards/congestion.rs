@@ -1,13 +1,11 @@
 //! Back-pressure: write-combining buffers that reject, software that replays (spec 2.4), rings that fill, queues
 //! that overflow (spec 3.2).
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
 use extoll_sim::fabric::{Carriage, FabricError, Loopback};

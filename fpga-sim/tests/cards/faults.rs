@@ -1,15 +1,13 @@
 //! Whole cards on a faulty network: every command is carried out exactly once, in order, and its bytes are right,
 //! whatever happens to frames and links; what a dead or stopped card takes with it is its own only.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::faults::{Event, Faults};
 use extoll_sim::network::Network;

@@ -1,12 +1,10 @@
 //! The simulation itself: its programs, its time, and several of them in one process.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use common::Setup;
+use crate::common::Setup;
 use extoll_abi::{Modifier, Request, Spec};
 use extoll_sim::Simulation;
 
@@ -137,7 +135,8 @@ fn a_card_that_naps_is_woken() {
         Setup { driver: Some(simulation.clone()), clock: clock.clone(), inline: false, ..setup }.node(0);
     let (full, mut other) = (node.open(1, 1), node.open(2, 1));
     let note = Request::NotificationPut { class: 1, payload: 1 };
-    let post = |port: &common::Port<'_>| port.post(port.address(), Spec::COMPLETER, Modifier::NONE, &note);
+    let post =
+        |port: &crate::common::Port<'_>| port.post(port.address(), Spec::COMPLETER, Modifier::NONE, &note);
     for _ in 0..full.entries + 2 {
         post(&full);
         clock.sleep(Duration::from_micros(10));

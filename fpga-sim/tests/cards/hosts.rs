@@ -1,15 +1,13 @@
 //! Cards of a network of hosts, all in this process: packets between them go over the wire, as between hosts. Where no
 //! library carries them the tests are skipped.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use common::hosts::Hosts;
-use common::joined::{join, tell};
-use common::members::drive;
-use common::*;
+use crate::common::hosts::Hosts;
+use crate::common::joined::{join, tell};
+use crate::common::members::drive;
+use crate::common::*;
 use extoll_abi::{Access, Address, Spec};
 use extoll_sim::hosts::{HostsFabric, HostsFile};
 

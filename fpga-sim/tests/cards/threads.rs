@@ -1,11 +1,9 @@
 //! Engines and many threads: nothing is lost, nothing is used while idle, nothing is touched after an unregister.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::*;
 use ggas_clock::Manual;

@@ -1,10 +1,8 @@
 //! The order in which software hears of its commands and of what follows from them (spec 3.1).
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::*;
+use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::fabric::{Carriage, Fabric, FabricError};
 use extoll_sim::packet::{ANYONE, Class, Kind as PacketKind, Packet, Payload};

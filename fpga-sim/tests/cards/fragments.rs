@@ -1,8 +1,6 @@
 //! Fragments, order and fairness: what a network sees of a command, and what its users rely on (spec 2.3, 3.1).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
 use extoll_sim::units::fragment;

@@ -1,13 +1,11 @@
 //! A card that others keep busy: who wants something else of it neither starves nor works for them without end.
 
-mod common;
-
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::packet::{Class, Kind, Packet, Payload};
 use extoll_sim::*;

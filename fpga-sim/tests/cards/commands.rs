@@ -1,8 +1,6 @@
 //! Every command on both requester paths: bytes, notifications, counts (spec 3.1, 3.4).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::*;
 

@@ -1,10 +1,8 @@
 //! Requester pages and register access from other nodes (spec 2.1, 2.4, 6.4).
 
-mod common;
-
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use extoll_abi::regs::*;
 use extoll_abi::*;
 use ggas_clock::Manual;

@@ -1,14 +1,12 @@
 //! Memory of a device: copies that end later, what waits for them and what does not.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::hosts::Hosts;
-use common::joined::join;
-use common::*;
+use crate::common::hosts::Hosts;
+use crate::common::joined::join;
+use crate::common::*;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval};
 use extoll_abi::*;

@@ -1,12 +1,10 @@
 //! The SMFU of whole cards: trapped stores and loads over a clean and a faulty network, registers of other nodes,
 //! targets that do not answer.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::*;
+use crate::common::*;
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval};
 use extoll_abi::{Address, Atomic};

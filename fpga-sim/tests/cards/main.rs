@@ -1,0 +1,21 @@
+//! Whole cards and their networks, from outside. One program: linking takes longer than compiling each of these.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod busy;
+mod commands;
+mod congestion;
+mod device;
+mod faults;
+mod fragments;
+mod hosts;
+mod hosts_strangers;
+mod interrupts;
+mod order;
+mod pages;
+mod simulation;
+mod smfu;
+mod systems;
+mod threads;
+mod timed_room;
