@@ -4,7 +4,7 @@ use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::Algorithm;
 use serde_json::json;
 
-use super::machine::{Machine, Way};
+use super::machine::{Machine, Way, by_size};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const WAYS: [(&str, Way); 3] =
@@ -33,9 +33,9 @@ pub(super) fn on_k80(figure: &Figure, settings: &Settings) -> Result<Report, Pap
 /// From 4 bytes to 16 MiB.
 fn points(machine: &Machine, ranks: &[usize]) -> Vec<Point> {
     let us = |ranks, bytes| WAYS.map(|(_, way)| machine.us_of(way, ranks, bytes).unwrap_or(f64::NAN));
-    let of = |ranks: usize| (2..=24).map(move |power| (ranks, 1 << power));
-    let cases = ranks.iter().flat_map(|ranks| of(*ranks));
-    cases.map(|(ranks, bytes)| Point { ranks, bytes, us: us(ranks, bytes) }).collect()
+    by_size(ranks.iter().copied(), 2..=24)
+        .map(|(ranks, bytes)| Point { ranks, bytes, us: us(ranks, bytes) })
+        .collect()
 }
 
 fn report(

@@ -5,7 +5,7 @@ use ggas_shared_gpu::Algorithm::{self, Btb, Gsb};
 use serde_json::json;
 
 use super::flat::{Call, Library};
-use super::machine::Machine;
+use super::machine::{Machine, by_size};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const NODES: usize = 4;
@@ -24,7 +24,6 @@ struct Point {
 }
 
 fn measure(machine: &Machine, nodes: usize) -> Vec<Point> {
-    let sizes = |case| (18..=24).map(move |power| (case, 1_usize << power));
     let point = |(case, bytes): ((usize, usize), usize)| {
         let (gpus, per_gpu) = case;
         let flat = machine.with_gpus_of(per_gpu);
@@ -32,7 +31,7 @@ fn measure(machine: &Machine, nodes: usize) -> Vec<Point> {
         let us = |pair| machine.us_of_levels(pair, (nodes, gpus, per_gpu), bytes).unwrap_or(f64::NAN);
         Point { case, bytes, mpi: mpi.unwrap_or(f64::NAN), us: WAYS.map(|(_, pair)| us(pair)) }
     };
-    CASES.into_iter().flat_map(sizes).map(point).collect()
+    by_size(CASES, 18..=24).map(point).collect()
 }
 
 pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
@@ -84,35 +83,56 @@ fn saved(points: &[Point]) -> f64 {
     points.iter().map(|point| 100.0 * (1.0 - point.us[0].min(point.us[3]) / point.mpi)).fold(0.0, f64::max)
 }
 
+/// What a hierarchy gains over the flat way.
+fn gain(point: &Point) -> f64 {
+    point.mpi / point.us[0]
+}
+
+/// By how much something of one case is above that of another, at a size.
+fn over(points: &[Point], cases: [(usize, usize); 2], bytes: usize, of: fn(&Point) -> f64) -> f64 {
+    let [one, other] = cases.map(|case| at(points, case, bytes, of));
+    one / other
+}
+
+/// That the flat way is never quicker, and why it may be.
+fn never_flat(points: &[Point], source: &'static str, why: &'static str) -> Verdict {
+    let claim = Claim::at_least("flat over GSB-GSB, at its least", source, 1.0, "x");
+    claim.judge(least(points, gain)).because(|| why.to_owned())
+}
+
+/// That 24 processes on 4 GPUs gain more than 8.
+fn more_processes(points: &[Point], name: &'static str, source: &'static str) -> Verdict {
+    Claim::at_least(name, source, 1.0, "x").judge(over(points, [(4, 6), (4, 2)], 4 << 20, gain))
+}
+
+/// That one way is never quicker than another.
+fn never(points: &[Point], [one, other]: [usize; 2], source: &'static str) -> Verdict {
+    let name = format!("{} over {}, at its least", WAYS[one].0, WAYS[other].0);
+    Claim::at_least(&name, source, 1.0, "x").judge(least(points, |point| point.us[one] / point.us[other]))
+}
+
 /// As on one node, but for what the fixed step between nodes takes.
 fn claims_of_nodes(points: &[Point], of_a_node: &[Point]) -> Vec<Verdict> {
-    let gain = |point: &Point| point.mpi / point.us[0];
     let lower = points.iter().zip(of_a_node).filter(|(four, one)| gain(four) <= gain(one)).count() as f64;
     vec![
-        Claim::at_least("flat over GSB-GSB, at its least", "4.3.3, Fig. 4.8: in all cases", 1.0, "x")
-            .judge(least(points, gain))
-            .because(|| {
-                "two processes on each GPU: the flat way has all GPUs' lanes and many cores at once, the step between nodes those of one process"
-                    .to_owned()
-            }),
+        never_flat(
+            points,
+            "4.3.3, Fig. 4.8: in all cases",
+            "two processes on each GPU: the flat way has all GPUs' lanes and many cores at once, the step between nodes those of one process",
+        ),
         Claim::at_least("cases with a lower gain than on one node", "4.3.3, Fig. 4.8", 1.0, "of 1")
             .judge(lower / points.len() as f64)
             .because(|| {
                 "where the gain on one node is below 1, what both ways take between nodes brings it nearer to 1".to_owned()
             }),
-        Claim::at_least(
+        more_processes(
+            points,
             "4 GPUs of a node, 4 MB: the gain of 24 processes on it over that of 8",
             "4.3.3: the more processes per node, the higher",
-            1.0,
-            "x",
-        )
-        .judge(at(points, (4, 6), 4 << 20, gain) / at(points, (4, 2), 4 << 20, gain)),
-        Claim::at_least("BTB-GSB over GSB-GSB, at its least", "4.3.3, Fig. 4.9(a): as in 4.7(a)", 1.0, "x")
-            .judge(least(points, |p| p.us[1] / p.us[0])),
-        Claim::at_least("GSB-GSB over GSB-BTB, at its least", "4.3.3, Fig. 4.9(c): of choice", 1.0, "x")
-            .judge(least(points, |p| p.us[0] / p.us[3])),
-        Claim::at_least("BTB-BTB over GSB-BTB, at its least", "4.3.3, Fig. 4.9: of choice", 1.0, "x")
-            .judge(least(points, |p| p.us[2] / p.us[3])),
+        ),
+        never(points, [1, 0], "4.3.3, Fig. 4.9(a): as in 4.7(a)"),
+        never(points, [0, 3], "4.3.3, Fig. 4.9(c): of choice"),
+        never(points, [2, 3], "4.3.3, Fig. 4.9: of choice"),
         Claim::between("most that a hierarchy saves", "1.2, 7: up to 65 % across the cluster", 50.0, 80.0, "%")
             .judge(saved(points)),
         Claim::at_most("the same, over that on one node", "1.2, 7: 65 and 80 %", 1.0, "x")
@@ -121,14 +141,13 @@ fn claims_of_nodes(points: &[Point], of_a_node: &[Point]) -> Vec<Verdict> {
 }
 
 fn claims(points: &[Point]) -> Vec<Verdict> {
-    let gain = |point: &Point| point.mpi / point.us[0];
+    let gsb_over_btb = |cases| over(points, cases, 16 << 20, |point| point.us[0] / point.us[2]);
     vec![
-        Claim::at_least("flat over GSB-GSB, at its least", "4.3, Fig. 4.6: in all cases", 1.0, "x")
-            .judge(least(points, gain))
-            .because(|| {
-                "two processes on a GPU and at most 512 KiB, where the starts of copies count, of which the text tells no cost"
-                    .to_owned()
-            }),
+        never_flat(
+            points,
+            "4.3, Fig. 4.6: in all cases",
+            "two processes on a GPU and at most 512 KiB, where the starts of copies count, of which the text tells no cost",
+        ),
         Claim::at_least(
             "4 GPUs, 24 processes: the gain at 16 MB over that at 256 KB",
             "4.3, Fig. 4.6",
@@ -136,26 +155,23 @@ fn claims(points: &[Point]) -> Vec<Verdict> {
             "x",
         )
         .judge(at(points, (4, 6), 16 << 20, gain) / at(points, (4, 6), 256 << 10, gain)),
-        Claim::at_least("4 GPUs, 4 MB: the gain of 24 processes over that of 8", "4.3, Fig. 4.6", 1.0, "x")
-            .judge(at(points, (4, 6), 4 << 20, gain) / at(points, (4, 2), 4 << 20, gain)),
-        Claim::at_least("BTB-GSB over GSB-GSB, at its least", "4.3, Fig. 4.7(a): never better", 1.0, "x")
-            .judge(least(points, |p| p.us[1] / p.us[0])),
-        Claim::at_least("GSB-GSB over GSB-BTB, at its least", "4.3, Fig. 4.7(c): in all cases", 1.0, "x")
-            .judge(least(points, |p| p.us[0] / p.us[3])),
+        more_processes(points, "4 GPUs, 4 MB: the gain of 24 processes over that of 8", "4.3, Fig. 4.6"),
+        never(points, [1, 0], "4.3, Fig. 4.7(a): never better"),
+        never(points, [0, 3], "4.3, Fig. 4.7(c): in all cases"),
         Claim::at_least(
             "16 MB: GSB-GSB over BTB-BTB, 8 GPUs over 4",
             "4.3, Fig. 4.7(b): better with more GPUs",
             1.0,
             "x",
         )
-        .judge(at(points, (8, 2), 16 << 20, |p| p.us[0] / p.us[2]) / at(points, (4, 2), 16 << 20, |p| p.us[0] / p.us[2])),
+        .judge(gsb_over_btb([(8, 2), (4, 2)])),
         Claim::at_most(
             "4 GPUs, 16 MB: GSB-GSB over BTB-BTB, 6 on each over 2",
             "4.3, Fig. 4.7(b): worse with more processes",
             1.0,
             "x",
         )
-        .judge(at(points, (4, 6), 16 << 20, |p| p.us[0] / p.us[2]) / at(points, (4, 2), 16 << 20, |p| p.us[0] / p.us[2])),
+        .judge(gsb_over_btb([(4, 6), (4, 2)])),
         Claim::between("most that a hierarchy saves", "1.2, 7: up to 80 %", 70.0, 95.0, "%")
             .judge(saved(points)),
     ]

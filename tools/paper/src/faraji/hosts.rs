@@ -4,7 +4,7 @@ use ggas_plot::{Axis, Line, Picture, Scale};
 use serde_json::json;
 
 use super::flat::{Call, Library};
-use super::machine::Machine;
+use super::machine::{Machine, by_size};
 use super::rounds::{Host, Round, allgather, allreduce, check};
 use crate::{Checked, Claim, Figure, PaperError, Report, Settings, Verdict};
 
@@ -46,8 +46,8 @@ pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperE
             gather: [Host::Doubling, Host::Ring].map(of_gather),
         }
     };
-    let cases = CASES.into_iter().flat_map(|case| (6..=24).step_by(2).map(move |power| (case, 1 << power)));
-    let points: Vec<Point> = cases.map(|(case, bytes)| point(case, bytes)).collect();
+    let points: Vec<Point> =
+        by_size(CASES, (6..=24).step_by(2)).map(|(case, bytes)| point(case, bytes)).collect();
     let line = |(at, name): (usize, &&str)| {
         let own = points.iter().filter(|point| point.case == CASES[1]);
         Line::new(name, own.map(|point| (point.bytes as f64, point.us[at])).collect())

@@ -14,6 +14,14 @@ const ODIN: &str = include_str!("odin.toml");
 /// The text's shared buffer (3.2.1).
 const BUFFER: usize = 256 << 20;
 
+/// Each case with each size, which is a power of two.
+pub(super) fn by_size<C: Copy>(
+    cases: impl IntoIterator<Item = C>,
+    powers: impl Iterator<Item = u32> + Clone,
+) -> impl Iterator<Item = (C, usize)> {
+    cases.into_iter().flat_map(move |case| powers.clone().map(move |power| (case, 1 << power)))
+}
+
 /// Processes on one GPU, or on several.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {

@@ -5,7 +5,7 @@ use ggas_shared_gpu::Algorithm::{self, Btb, Gsb};
 use serde_json::json;
 
 use super::flat::{Call, Library};
-use super::machine::{Machine, Way};
+use super::machine::{Machine, Way, by_size};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const NODES: usize = 4;
@@ -31,8 +31,7 @@ pub(super) fn points(machine: &Machine) -> Vec<Point> {
         let mpi = machine.us_of_flat(Library::Staged, Call::Allreduce, (NODES, ranks), bytes);
         Point { ranks, bytes, us: [mpi, levels(Gsb), levels(Btb)].map(|us| us.unwrap_or(f64::NAN)) }
     };
-    let cases = RANKS.into_iter().flat_map(|ranks| (2..=24).map(move |power| (ranks, 1 << power)));
-    cases.map(|(ranks, bytes)| point(ranks, bytes)).collect()
+    by_size(RANKS, 2..=24).map(|(ranks, bytes)| point(ranks, bytes)).collect()
 }
 
 pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {

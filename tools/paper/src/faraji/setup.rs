@@ -4,7 +4,7 @@ use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::Algorithm;
 use serde_json::json;
 
-use super::machine::{Machine, Way};
+use super::machine::{Machine, Way, by_size};
 use crate::{Claim, Figure, PaperError, Report, Settings, Verdict};
 
 const RANKS: [usize; 3] = [4, 8, 16];
@@ -43,8 +43,7 @@ pub(super) fn points(machine: &Machine) -> Vec<Point> {
         let saved_us = us(Way::Mpi, ranks, bytes) - us(Way::Ours(Algorithm::Gsb), ranks, bytes);
         Point { ranks, bytes, setup_us: machine.us_of_setup(ranks), saved_us }
     };
-    let cases = RANKS.into_iter().flat_map(|ranks| (2..=24).map(move |power| (ranks, 1 << power)));
-    cases.map(|(ranks, bytes)| point(ranks, bytes)).collect()
+    by_size(RANKS, 2..=24).map(|(ranks, bytes)| point(ranks, bytes)).collect()
 }
 
 pub(super) fn run(figure: &Figure, settings: &Settings) -> Result<Report, PaperError> {
