@@ -28,8 +28,11 @@
 static int rank, ranks, rounds, trips;
 static const char *way, *memory;
 static char *from, *to, *from_host, *to_host;
-static long most, elements;
-static enum { ALLREDUCE, REDUCE, BROADCAST } kind;
+static long most;
+/* Of a call: of a vector, or of a part for each process or of each. */
+static long elements;
+static enum { ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, ALLTOALL, REDUCE_SCATTER } kind;
+static const char *names[] = { "-allreduce", "-reduce", "-broadcast", "-allgather", "-alltoall", "-reduce-scatter" };
 
 typedef int (*copy_fn)(uintptr_t, uintptr_t, size_t);
 static copy_fn copy;
@@ -112,30 +115,48 @@ static void collective(const char *source, char *target)
 	case BROADCAST:
 		MPI_Bcast(target, elements, MPI_FLOAT, 0, MPI_COMM_WORLD);
 		break;
+	case ALLGATHER:
+		MPI_Allgather(source, elements, MPI_FLOAT, target, elements, MPI_FLOAT, MPI_COMM_WORLD);
+		break;
+	case ALLTOALL:
+		MPI_Alltoall(source, elements, MPI_FLOAT, target, elements, MPI_FLOAT, MPI_COMM_WORLD);
+		break;
+	case REDUCE_SCATTER:
+		MPI_Reduce_scatter_block(source, target, elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		break;
 	}
+}
+
+/* Floats of a process's input and result. */
+static long inputs(void)
+{
+	return kind == ALLTOALL || kind == REDUCE_SCATTER ? ranks * elements : elements;
+}
+
+static long results(void)
+{
+	return kind == ALLTOALL || kind == ALLGATHER ? ranks * elements : elements;
 }
 
 static void trip(void)
 {
-	long bytes = elements * sizeof(float);
-
 	if (strcmp(memory, "copied")) {
 		collective(from, to);
 		return;
 	}
 	if (kind != BROADCAST)
-		move(from_host, from, bytes);
+		move(from_host, from, inputs() * sizeof(float));
 	else if (rank == 0)
-		move(to_host, to, bytes);
+		move(to_host, to, results() * sizeof(float));
 	collective(from_host, to_host);
-	if (kind == ALLREDUCE || (kind == REDUCE) == (rank == 0))
-		move(to, to_host, bytes);
+	if ((kind != REDUCE && kind != BROADCAST) || (kind == REDUCE) == (rank == 0))
+		move(to, to_host, results() * sizeof(float));
 }
 
 /* Poison, but for what a root sends. */
 static void spoil(void)
 {
-	long at, bytes = elements * sizeof(float);
+	long at, bytes = results() * sizeof(float);
 
 	memset(to_host, 0xee, bytes);
 	for (at = 0; kind == BROADCAST && rank == 0 && at < elements; at++)
@@ -143,37 +164,59 @@ static void spoil(void)
 	move(to, to_host, bytes);
 }
 
-/* Elements that are wrong, of all ranks: each compares its share with the sum, and the whole with that of rank 0. */
+static float sum(long at)
+{
+	float all = value(0, at);
+	int other;
+
+	for (other = 1; other < ranks; other++)
+		all += value(other, at);
+	return all;
+}
+
+/* What a float of the result should be. */
+static float expected(long at)
+{
+	switch (kind) {
+	case BROADCAST:
+		return value(0, at);
+	case ALLGATHER:
+		return value(at / elements, at % elements);
+	case ALLTOALL:
+		return value(at / elements, rank * elements + at % elements);
+	case REDUCE_SCATTER:
+		return sum(rank * elements + at);
+	default:
+		return sum(at);
+	}
+}
+
+/* Elements that are wrong, of all ranks: where all have the same result, each compares its share, and the whole with that of rank 0. */
 static long wrong(void)
 {
-	long at, begin = 0, end = elements, errors = 0, all = 0;
+	long at, begin = 0, end = results(), errors = 0, all = 0;
+	int alike = kind == ALLREDUCE || kind == BROADCAST || kind == ALLGATHER;
 	uint64_t hash = 0xcbf29ce484222325, first;
 	uint32_t word;
 
 	spoil();
 	trip();
-	move(to_host, to, elements * sizeof(float));
-	if (kind != REDUCE) {
-		begin = elements * rank / ranks;
-		end = elements * (rank + 1) / ranks;
-	} else if (rank) {
+	move(to_host, to, results() * sizeof(float));
+	if (alike) {
+		begin = results() * rank / ranks;
+		end = results() * (rank + 1) / ranks;
+	} else if (kind == REDUCE && rank) {
 		end = 0;
 	}
-	for (at = begin; at < end; at++) {
-		float sum = value(0, at);
-		int other;
-
-		for (other = 1; kind != BROADCAST && other < ranks; other++)
-			sum += value(other, at);
-		errors += ((float *)to_host)[at] != sum;
-	}
-	for (at = 0; at < elements; at++) {
+	for (at = begin; at < end; at++)
+		errors += ((float *)to_host)[at] != expected(at);
+	for (at = 0; at < results(); at++) {
 		memcpy(&word, to_host + at * sizeof(word), sizeof(word));
 		hash = (hash ^ word) * 0x100000001b3;
 	}
 	first = hash;
 	MPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-	errors += kind != REDUCE && first != hash;
+	errors += alike && first != hash;
 	MPI_Reduce(&errors, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 	return all;
 }
@@ -186,17 +229,21 @@ static int by_time(const void *one, const void *two)
 }
 
 /* A round takes as long as it takes the slowest rank. */
-static void measure(const char *bench, double *times)
+static void measure(const char *bench, long bytes, double *times)
 {
-	long bytes = elements * sizeof(float), count = trips * (long)SMALL / (bytes > SMALL ? bytes : SMALL), at;
+	long count = trips * (long)SMALL / (bytes > SMALL ? bytes : SMALL), at;
 	char version[MPI_MAX_LIBRARY_VERSION_STRING];
 	double start;
 	int length, round;
 	long errors;
 
-	for (at = 0; at < elements; at++)
+	elements = bytes / sizeof(float);
+	/* A part is a float at least. */
+	if (kind > BROADCAST)
+		elements = elements / ranks > 0 ? elements / ranks : 1;
+	for (at = 0; at < inputs(); at++)
 		((float *)from_host)[at] = value(rank, at);
-	move(from, from_host, bytes);
+	move(from, from_host, inputs() * sizeof(float));
 	errors = wrong();
 	count = count > 2 ? count : 2;
 	start = MPI_Wtime();
@@ -238,7 +285,7 @@ static int knows_gpus(void)
 int main(int argc, char **argv)
 {
 	char bench[64] = "";
-	const char *turns;
+	const char *turns, *name;
 	double *times;
 	int at, gpus = 1;
 
@@ -249,12 +296,16 @@ int main(int argc, char **argv)
 	way = argv[1];
 	memory = argv[2];
 	sscanf(argv[3], "%63s", bench);
-	kind = strstr(bench, "-allreduce") ? ALLREDUCE : strstr(bench, "-reduce") ? REDUCE : BROADCAST;
+	name = strlen(bench) > strlen("shared-gpu") ? bench + strlen("shared-gpu") : bench;
+	for (at = 0; at < (int)(sizeof(names) / sizeof(*names)); at++)
+		if (!strcmp(name, names[at]))
+			kind = at;
 	turns = strstr(argv[3], " gpus:");
 	gpus = turns && atoi(turns + 6) > 0 ? atoi(turns + 6) : 1;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	most = ranks * sizeof(float);
 	for (at = 7; at < argc; at++)
 		most = atol(argv[at]) > most ? atol(argv[at]) : most;
 	if (!strcmp(memory, "gpu") && !knows_gpus()) {
@@ -270,10 +321,8 @@ int main(int argc, char **argv)
 		from = from_host = malloc(most + 8);
 		to = to_host = malloc(most + 8);
 	}
-	for (at = 7; at < argc; at++) {
-		elements = atol(argv[at]) / sizeof(float);
-		measure(bench, times);
-	}
+	for (at = 7; at < argc; at++)
+		measure(bench, atol(argv[at]), times);
 	MPI_Finalize();
 	return 0;
 }

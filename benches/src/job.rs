@@ -92,6 +92,9 @@ pub(crate) struct Line {
     /// Of `shared-gpu-*`: how copies were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<String>,
+    /// Of our side of `shared-gpu-*`: operations that were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u64>,
     /// Bytes or elements that were wrong.
     #[serde(default)]
     pub errors: u64,

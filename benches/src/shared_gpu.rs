@@ -7,11 +7,13 @@ use ggas_coll::Tuning;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job as Ranks;
 use ggas_shared_gpu::{
-    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpu, Table, Vector,
+    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op, SharedGpu, Table,
+    Vector,
 };
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
+use crate::shared_vectors::Vectors;
 use crate::stats::Samples;
 use crate::{BenchError, Device, Options, cores};
 
@@ -106,7 +108,9 @@ pub(crate) fn part(job: &Job) -> Outcome {
         Device::Gpu => Processor::gpu(gpu as usize).doing("opening the GPU")?,
     };
     let most = job.sizes.iter().copied().max().unwrap_or(0) as usize;
-    let alloc = || processor.alloc(most.max(8)).doing("taking memory for vectors");
+    // A part of a vector is a float at least.
+    let least = 4 * ranks.size() as usize;
+    let alloc = || processor.alloc(most.max(least)).doing("taking memory for vectors");
     let (input, output) = (alloc()?, alloc()?);
     let within = words.next_if(|word| word.starts_with(LIMIT));
     let within = within.and_then(|word| word[LIMIT.len()..].parse().ok()).map(Duration::from_millis);
@@ -172,11 +176,14 @@ fn value(seed: u64, rank: usize, at: usize) -> f32 {
 
 impl Side<'_> {
     fn measure(&mut self, method: &str, bytes: u64) -> Outcome {
-        let count = bytes as usize / 4;
-        let me = self.ranks.rank() as usize;
-        let own: Vec<u8> = (0..count).flat_map(|at| value(self.job.seed, me, at).to_ne_bytes()).collect();
+        let (me, ranks) = (self.ranks.rank() as usize, self.ranks.size() as usize);
+        let vectors = Vectors::new(self.collective, me, ranks, bytes);
+        let [input, _] = vectors.floats();
+        let own: Vec<u8> = (0..input).flat_map(|at| value(self.job.seed, me, at).to_ne_bytes()).collect();
         self.input.write(0, &own).doing("filling a vector")?;
-        let first = self.checked(&own, count)?;
+        let first = self.checked(&own, &vectors)?;
+        let learns = if method == "dynamic" { LEARNING_CALLS } else { 0 };
+        (0..learns).try_for_each(|_| self.call(vectors.count))?;
         let (trips, within) = match self.within {
             Some(within) => (self.job.trips.into(), within),
             None => ((u64::from(self.job.trips) * SMALL / bytes.max(SMALL)).max(2), ROUNDS),
@@ -189,15 +196,19 @@ impl Side<'_> {
             if said[0] == [1] {
                 break;
             }
+            // An exchange lets its processes go one after the other, hundreds of microseconds apart where they share cores: a round
+            // begins behind a barrier of the library's, as Open MPI's does.
+            self.meet()?;
             let began = Instant::now();
-            (0..trips).try_for_each(|_| self.call(count))?;
+            (0..trips).try_for_each(|_| self.call(vectors.count))?;
             times.push(began.elapsed().as_nanos() as f64 / trips as f64);
         }
         let copies = self.copies();
-        let again = self.checked(&own, count)?;
+        let again = self.checked(&own, &vectors)?;
         // What is right but for its bits is not the same sum.
         let unlike = u64::from(first.0 != again.0);
-        self.say(method, bytes, (times, copies), first.1 + again.1 + unlike)
+        let runs = trips * times.len() as u64;
+        self.say(method, bytes, (times, runs, copies), first.1 + again.1 + unlike)
     }
 
     fn call(&mut self, count: usize) -> Outcome {
@@ -214,50 +225,68 @@ impl Side<'_> {
                 all.reduce(0, input, output, count, element, op)
             }
             (Shared::Several { all, .. }, Collective::Broadcast) => all.broadcast(0, output, count, element),
-            (_, other) => return Err(BenchError::Unsupported(format!("{other} has no benchmark"))),
+            (Shared::One(one), Collective::Allgather) => one.allgather(input, output, count, element),
+            (Shared::One(one), Collective::Alltoall) => one.alltoall(input, output, count, element),
+            (Shared::One(one), Collective::ReduceScatter) => {
+                one.reduce_scatter(input, output, count, element, op)
+            }
+            (Shared::Several { all, .. }, Collective::Allgather) => {
+                all.allgather(input, output, count, element)
+            }
+            (Shared::Several { all, .. }, Collective::Alltoall) => {
+                all.alltoall(input, output, count, element)
+            }
+            (Shared::Several { all, .. }, Collective::ReduceScatter) => {
+                all.reduce_scatter(input, output, count, element, op)
+            }
+            (_, Collective::Barrier) => return self.meet(),
         };
         done.doing("a collective")
     }
 
+    /// Ends when all processes have come, and lets them go at once.
+    fn meet(&mut self) -> Outcome {
+        let done = match &mut self.shared {
+            Shared::One(one) => one.barrier(),
+            Shared::Several { all, .. } => all.barrier(),
+        };
+        done.doing("meeting the other processes")
+    }
+
     /// One operation into poisoned memory: what stands for the bits of the result, and elements of it that are wrong, of all
-    /// ranks. Each rank compares its share of the result with the sum; the whole result with that of the others.
-    fn checked(&mut self, own: &[u8], count: usize) -> Result<(u64, u64), BenchError> {
+    /// ranks. Each rank compares its share of the result with what it should be, and the whole with that of others who have the same.
+    fn checked(&mut self, own: &[u8], vectors: &Vectors) -> Result<(u64, u64), BenchError> {
         let sends = self.collective == Collective::Broadcast && self.ranks.rank() == 0;
-        let before = if sends { own.to_vec() } else { vec![0xee; 4 * count] };
+        let [_, output] = vectors.floats();
+        let before = if sends { own.to_vec() } else { vec![0xee; 4 * output] };
         self.output.write(0, &before).doing("filling a vector")?;
         self.ranks.barrier(WITHIN).doing("meeting the other processes")?;
-        self.call(count)?;
-        let mut got = vec![0; 4 * count];
+        self.call(vectors.count)?;
+        let mut got = vec![0; 4 * output];
         self.output.read(0, &mut got).doing("reading a result")?;
-        let (me, ranks) = (self.ranks.rank() as usize, self.ranks.size() as usize);
-        let share = match self.collective {
-            Collective::Reduce if me == 0 => 0..count,
-            Collective::Reduce => 0..0,
-            _ => me * count / ranks..(me + 1) * count / ranks,
-        };
-        let wrong = |at: &usize| got[4 * at..4 * at + 4] != self.expected(*at, 4 * count).to_ne_bytes();
-        let errors = share.filter(wrong).count() as u64;
+        let wrong = |at: &usize| got[4 * at..4 * at + 4] != self.expected(*at, vectors).to_ne_bytes();
+        let errors = vectors.checked().filter(wrong).count() as u64;
         let mut hash = std::hash::DefaultHasher::new();
         hash.write(&got);
         let said = [hash.finish(), errors].map(u64::to_ne_bytes).concat();
         let all = self.ranks.exchange(&said, WITHIN).doing("comparing results")?;
         let words = |said: &Vec<u8>| said.as_chunks().0.iter().copied().map(u64::from_ne_bytes).collect();
         let all: Vec<Vec<u64>> = all.iter().map(words).collect();
-        let has_result = if self.collective == Collective::Reduce { 1 } else { ranks };
-        let unlike = all[..has_result].iter().filter(|said| said[0] != all[0][0]).count() as u64;
+        let unlike = all[..vectors.alike()].iter().filter(|said| said[0] != all[0][0]).count() as u64;
         Ok((all[0][0], all.iter().map(|said| said[1]).sum::<u64>() + unlike))
     }
 
-    /// What ranks add, in the algorithm's order.
-    fn expected(&self, at: usize, bytes: usize) -> f32 {
+    /// What a float of the result is: one of a rank, or what ranks add, in the algorithm's order.
+    fn expected(&self, at: usize, vectors: &Vectors) -> f32 {
         let seed = self.job.seed;
-        if self.collective == Collective::Broadcast {
-            return value(seed, 0, at);
-        }
+        let at = match vectors.source(at) {
+            (Some(rank), at) => return value(seed, rank, at),
+            (None, at) => at,
+        };
         let number = |rank: &u32| value(seed, *rank as usize, at);
         match &self.shared {
             Shared::One(one) => {
-                let is_tree = one.choice(self.collective, bytes) == Algorithm::Btb;
+                let is_tree = one.choice(self.collective, vectors.bytes()) == Algorithm::Btb;
                 sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), is_tree)
             }
             Shared::Several { all, are_trees: [inside, between] } => {
@@ -282,7 +311,7 @@ impl Side<'_> {
         &self,
         method: &str,
         bytes: u64,
-        (times, copies): (Vec<f64>, Option<String>),
+        (times, runs, copies): (Vec<f64>, u64, Option<String>),
         errors: u64,
     ) -> Outcome {
         let said: Vec<u8> = times.iter().flat_map(|time| time.to_ne_bytes()).collect();
@@ -306,6 +335,7 @@ impl Side<'_> {
             min: latency.min,
             alone: None,
             copies,
+            runs: Some(runs),
             errors,
         };
         if let Ok(text) = serde_json::to_string(&line) {

@@ -61,7 +61,7 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
         let mut report = Task::new(crate::find(bench(collective))?, &team, options)?.report();
         report.fabric = "process".to_owned();
         report.settings.insert("processes", options.nodes.into());
-        notes(options.device, &mut report);
+        notes(options.device, methods.iter().any(|method| method == "dynamic"), &mut report);
         let mut figures = Figures::default();
         figures.add(lines);
         figures.rows(&mut report);
@@ -72,12 +72,17 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
     Ok(tuned)
 }
 
-/// Static by quarters: the text's table has the number of copies through the host that is quickest.
+/// What [`Algorithm`](ggas_shared_gpu::Algorithm) has for the collective. Static by quarters: the text's table has the number of copies through the host that is quickest.
 fn methods(collective: Collective, ranks: usize) -> Vec<String> {
-    let mut methods = vec!["host".to_owned(), "gsb".to_owned(), "btb".to_owned()];
-    if collective == Collective::Broadcast {
+    use Collective::{Allgather, Allreduce, Broadcast, Reduce};
+    let mut methods = vec!["host".to_owned(), "gsb".to_owned()];
+    if matches!(collective, Allreduce | Reduce | Broadcast) {
+        methods.push("btb".to_owned());
+    }
+    if collective == Broadcast {
         methods.push("direct".to_owned());
-    } else {
+    }
+    if matches!(collective, Allreduce | Reduce | Allgather) {
         methods.push("dynamic".to_owned());
         let mut staged: Vec<usize> = (0..=4).map(|quarters| (ranks - 1) * quarters / 4).collect();
         staged.dedup();
@@ -143,5 +148,9 @@ mod tests {
         assert_eq!(of(16), "static-0 static-3 static-7 static-11 static-15");
         assert_eq!((of(2), of(1)), ("static-0 static-1".to_owned(), "static-0".to_owned()));
         assert_eq!(methods(Collective::Broadcast, 8).join(" "), "host gsb btb direct");
+        // What has no tree, and no mechanisms, would be measured as GSB again.
+        assert_eq!(methods(Collective::Allgather, 2).join(" "), "host gsb dynamic static-0 static-1");
+        assert_eq!(methods(Collective::Alltoall, 8).join(" "), "host gsb");
+        assert_eq!(methods(Collective::ReduceScatter, 8).join(" "), "host gsb");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ggas_shared_gpu::{Collective, Mps};
+use ggas_shared_gpu::{Collective, LEARNING_CALLS, Mps};
 
 use crate::job::{Job, Line};
 use crate::mpi::{self, OpenMpi};
@@ -36,6 +36,22 @@ pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
     about: "floats in GPU memory of one process to all that share the GPU, beside Open MPI",
     methods: &["chosen", "host", "gsb", "btb", "direct", "gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"],
 };
+pub(crate) const ALLGATHER: SharedGpuBench = SharedGpuBench {
+    collective: Collective::Allgather,
+    about: "floats in GPU memory of each process, beside each other at all that share the GPU, beside Open MPI",
+    methods: &["chosen", "host", "gsb", "dynamic", "static-direct", "static-half", "static-staged"],
+};
+pub(crate) const ALLTOALL: SharedGpuBench = SharedGpuBench {
+    collective: Collective::Alltoall,
+    about: "floats in GPU memory from each process to each that shares the GPU, beside Open MPI",
+    methods: PARTS,
+};
+pub(crate) const REDUCE_SCATTER: SharedGpuBench = SharedGpuBench {
+    collective: Collective::ReduceScatter,
+    about: "the same sum as of an allreduce, of which each process has a part",
+    methods: PARTS,
+};
+const PARTS: &[&str] = &["chosen", "host", "gsb"];
 const REDUCTIONS: &[&str] = &[
     "chosen",
     "host",
@@ -116,7 +132,7 @@ impl Bench for SharedGpuBench {
         if mpi.is_none() {
             report.notes.push(OpenMpi::INSTALL.to_owned());
         }
-        notes(options.device, &mut report);
+        notes(options.device, methods.contains(&"dynamic"), &mut report);
         let mut figures = Figures::default();
         let mut failed = Vec::new();
         progress.begin(self.name(), 2 * TURNS as u64);
@@ -147,8 +163,13 @@ fn sizes(options: &Options) -> Result<Vec<u64>, BenchError> {
 }
 
 /// What a reader of the figures has to know of the machine.
-pub(crate) fn notes(device: Device, report: &mut Report) {
+pub(crate) fn notes(device: Device, is_dynamic: bool, report: &mut Report) {
     report.notes.push("a round takes as long as it takes the slowest process".to_owned());
+    if is_dynamic {
+        report
+            .notes
+            .push(format!("dynamic is timed behind the {LEARNING_CALLS} calls of a size that try its ways"));
+    }
     match device {
         Device::Cpu => {
             let note = "the executor stands in for a GPU: its memory is memory that all processes map, and each copy is the \
@@ -166,8 +187,9 @@ pub(crate) fn notes(device: Device, report: &mut Report) {
 impl SharedGpuBench {
     fn job(&self, methods: &[&str], options: &Options) -> Result<Job, BenchError> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        // Where processes share cores, each meeting takes time slices.
-        let (rounds, usual) = if options.nodes as usize <= cores { (20, 200) } else { (5, 20) };
+        // Where the executor's processes share cores, each copy and each meeting takes time slices.
+        let is_slow = options.device == Device::Cpu && options.nodes as usize > cores;
+        let (rounds, usual) = if is_slow { (5, 20) } else { (20, 200) };
         let trips = options.iterations.unwrap_or(usual).min(u64::from(u32::MAX)) as u32;
         let methods: Vec<String> = methods.iter().map(ToString::to_string).collect();
         let sizes = (sizes(options)?, None);
@@ -204,6 +226,9 @@ impl Figures {
                 let mut row = Row::new(&Samples::new(medians, 1)).method(method).bytes(bytes);
                 row.latency_us.min = lines.iter().map(|line| line.min).fold(f64::INFINITY, f64::min);
                 let mut row = row.bandwidth_of(bytes);
+                if let Some(runs) = lines.iter().map(|line| line.runs).sum::<Option<u64>>() {
+                    row = row.with("runs", runs);
+                }
                 if let Some(copies) = lines.iter().rev().find_map(|line| line.copies.clone()) {
                     row = row.with("copies", copies);
                 }

@@ -121,6 +121,7 @@ impl Trips<'_> {
             min: latency.min,
             alone: None,
             copies: None,
+            runs: None,
             errors,
         };
         match serde_json::to_string(&line) {

@@ -62,6 +62,7 @@ pub(super) fn part(gaspi: &Gaspi, job: &Job) -> Result<(), BenchError> {
             min: latency.min,
             alone: None,
             copies: None,
+            runs: None,
             errors: if method == HYBRID { errors } else { 0 },
         };
         if let (0, Ok(text)) = (gaspi.rank(), serde_json::to_string(&line)) {

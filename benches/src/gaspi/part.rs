@@ -121,6 +121,7 @@ impl Side<'_> {
             min: latency.min,
             alone,
             copies: None,
+            runs: None,
             errors,
         };
         if let Ok(text) = serde_json::to_string(&line) {

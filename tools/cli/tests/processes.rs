@@ -57,12 +57,19 @@ fn bench_alone(args: &[&str]) -> serde_json::Value {
 fn processes_that_share_a_gpu() {
     // Three: a tree with a missing child, and shares of unlike length.
     let common = ["--nodes", "3", "--iterations", "2", "--sizes", "8,20000,300000"];
-    let ours = ["chosen", "host", "gsb", "btb", "dynamic", "static-direct", "static-half", "static-staged"];
-    for (name, count) in [("allreduce", 8), ("reduce", 8), ("broadcast", 4)] {
-        let sizes = if name == "allreduce" { common[5] } else { "20000" };
+    let all = "chosen host gsb btb dynamic static-direct static-half static-staged";
+    for (name, ours, sizes) in [
+        ("allreduce", all, common[5]),
+        ("reduce", all, "20000"),
+        ("broadcast", "chosen host gsb btb direct", "20000"),
+        ("allgather", &all.replace("btb ", ""), common[5]),
+        ("alltoall", "chosen host gsb", "8,20000"),
+        ("reduce-scatter", "chosen host gsb", "8,20000"),
+    ] {
         let own = [format!("shared-gpu-{name}")];
         let json = bench_alone(&[&[own[0].as_str()], &common[..5], &[sizes]].concat());
-        assert_eq!(methods(&json)[..count], ours[..count], "{name}");
+        let found = methods(&json);
+        assert!(found.join(" ").starts_with(ours), "{name}: {found:?}");
         let rows = json["rows"].as_array().expect("rows");
         assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), sizes.split(',').count());
         assert!(rows.iter().all(|row| row["errors"] == 0 && row["bytes"].is_u64()), "{name}");
@@ -70,12 +77,21 @@ fn processes_that_share_a_gpu() {
     let json = bench_alone(&[&["shared-gpu-allreduce", "--method", "static-half"], &common[..]].concat());
     assert_eq!(json["rows"][0]["copies"], "1+1, 1+1");
     // On the executor, that of several GPUs has no option: its processes are told.
-    let bench = "shared-gpu-reduce cpu gpus:2 chosen gsb-gsb btb-gsb btb-btb gsb-btb";
     let program = env!("CARGO_BIN_EXE_ggas");
-    let output = ggas(&["run", "-n", "3", "--", program, "bench-part", bench, "3", "2", "7", "20000"]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}", err(&output));
-    assert_eq!((said.matches("btb-btb").count(), said.matches("\"errors\":0").count()), (1, 5), "{said}");
+    for (name, methods) in [
+        ("reduce", "chosen gsb-gsb btb-gsb btb-btb gsb-btb"),
+        ("allgather", "chosen"),
+        ("alltoall", "chosen"),
+        ("reduce-scatter", "chosen"),
+    ] {
+        let bench = format!("shared-gpu-{name} cpu gpus:2 {methods}");
+        let output = ggas(&["run", "-n", "3", "--", program, "bench-part", &bench, "3", "2", "7", "20000"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", err(&output));
+        let right = said.matches("\"errors\":0").count();
+        assert_eq!(right, methods.split(' ').count(), "{name}: {said}");
+        assert!(methods.split(' ').all(|method| said.contains(&format!("\"{method}\""))), "{said}");
+    }
     for (wrong, advice) in [
         (["--method", "gsb-btb"], "say how many by --gpus"),
         (["--sizes", "6"], "in multiples of 4"),

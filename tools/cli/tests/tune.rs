@@ -49,12 +49,12 @@ fn a_table_of_processes_that_share_a_gpu_is_used_by_them() {
     let common = ["tune", "--device", "cpu", "--shared-gpu", "--output", file];
     let output = ggas(&[], &[&common[..], &["--nodes", "2", "--runs", "10", "--sizes", "8,4K"]].concat());
     assert!(output.status.success(), "{}", err(&output));
-    for collective in ["allreduce", "reduce", "broadcast"] {
+    for collective in ["allreduce", "reduce", "broadcast", "allgather", "alltoall", "reduce-scatter"] {
         let line = format!("\n{collective} of 2 processes on cpu, without MPS: from 0 bytes ");
         assert!(out(&output).contains(&line), "{}", out(&output));
     }
     let table = std::fs::read_to_string(&path).expect("a table");
-    assert!(table.contains("\"collective\": \"broadcast\""), "{table}");
+    assert!(table.contains("\"collective\": \"reduce-scatter\""), "{table}");
     let bench = ["bench", "shared-gpu-broadcast", "--device", "cpu", "--sizes", "8", "--iterations", "1"];
     let output =
         ggas(&[("GGAS_TUNING", file)], &[&bench[..], &["--nodes", "2", "--method", "chosen"]].concat());

@@ -15,6 +15,8 @@ const TRIES: usize = 2;
 const AGAIN: usize = 64;
 /// The way of the text, then tables.
 const WAYS: usize = 4;
+/// First calls of a collective and size by [`Algorithm::Dynamic`](crate::Algorithm::Dynamic) that try ways: from then on the quickest is taken.
+pub const LEARNING_CALLS: usize = WAYS * TRIES;
 
 /// By collective and size, in powers of two.
 #[derive(Debug, Default)]
@@ -37,7 +39,7 @@ impl Tried {
 
     fn next(&self) -> usize {
         match self.calls {
-            first if first < WAYS * TRIES => first % WAYS,
+            first if first < LEARNING_CALLS => first % WAYS,
             later if later.is_multiple_of(AGAIN) => later / AGAIN % WAYS,
             _ => self.quickest(),
         }
@@ -61,7 +63,7 @@ impl Learning {
         // The shorter of the first ones; what changes later is followed slowly, as one call may be late by chance.
         *known = match tried.calls {
             first if first < WAYS => time,
-            again if again < WAYS * TRIES => time.min(*known),
+            again if again < LEARNING_CALLS => time.min(*known),
             _ => (*known * 7 + time) / 8,
         };
         tried.calls += 1;

@@ -50,6 +50,7 @@ pub use error::SharedGpuError;
 pub use hierarchy::{Hierarchy, HierarchyConfig};
 pub use hyper_q::Mix;
 pub use layout::Layout;
+pub use learning::LEARNING_CALLS;
 pub use mps::Mps;
 pub use plan::{Algorithm, Collective, Stamp, collective_on};
 pub use shared_gpu::SharedGpu;

@@ -63,8 +63,15 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// Those for which `ggas tune --shared-gpu` measures which algorithm to take.
-    pub const TUNED: [Collective; 3] = [Collective::Allreduce, Collective::Reduce, Collective::Broadcast];
+    /// Those for which `ggas tune --shared-gpu` measures which algorithm to take: all but the barrier, which has one way.
+    pub const TUNED: [Collective; 6] = [
+        Collective::Allreduce,
+        Collective::Reduce,
+        Collective::Broadcast,
+        Collective::Allgather,
+        Collective::Alltoall,
+        Collective::ReduceScatter,
+    ];
 
     /// Whether the result is ranks' vectors as they are, beside each other.
     pub(crate) fn gathers(self) -> bool {
