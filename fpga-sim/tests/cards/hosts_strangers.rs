@@ -153,7 +153,7 @@ fn both_sides_name_another_version() {
     let Some(hosts) = Hosts::new(2) else { return };
     let called = TcpListener::bind(hosts.place(0)).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "meets_another_version", "--ignored", "--nocapture"])
+        .args(["--exact", "hosts_strangers::meets_another_version", "--ignored", "--nocapture"])
         .env("GGAS_TEST_HOSTS", hosts.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
