@@ -10,7 +10,7 @@ use crate::address::{DeviceId, Owner, is_memory, owner};
 use crate::context::Context;
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
-use crate::network::names::{Named, Names};
+use crate::network::names::{self, Named, Names};
 use crate::segment::{Room, Segment, is_reserved};
 use crate::shared::object::Object;
 use crate::shared::table;
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 /// What one call allocated. It lives until it was freed and no copy uses it.
 pub(crate) struct Allocation {
     pub len: usize,
-    /// By which other processes have opened it. Taken back before the memory goes.
+    /// By which other processes have opened it: then the memory goes when they have closed it.
     named: OnceLock<Option<Named>>,
     pub kind: Kind,
 }
@@ -72,8 +72,14 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        match &self.kind {
-            Kind::Plain(memory, device, room) => device.unmap(memory, room.size),
+        let named = self.named.take().flatten();
+        match &mut self.kind {
+            Kind::Plain(memory, device, room) => {
+                device.unmap(memory, room.size);
+                if let (Some(named), Some(buffer)) = (named, memory.buffer.take()) {
+                    named.free(buffer);
+                }
+            }
             // Copies may still use the object, which goes with the last of them.
             Kind::Shared(object) => table::remove(object),
             // The same.
@@ -203,6 +209,7 @@ impl Objects {
                     // What was freed on a GPU is not told from the host's by its bits, and a read of it would end the process.
                     None if is_memory(address) == Some(false) => Err(HpeError::NoMemory { address, len }),
                     None => Ok(Place::Host(address)),
+                    Some(_) if names::was_freed(address) => Err(HpeError::NoMemory { address, len }),
                     // Others allocated it.
                     Some(index) => Ok(Place::Device { index, address, _kept: None }),
                 },

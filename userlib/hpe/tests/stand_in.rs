@@ -71,6 +71,11 @@ fn opened() -> i32 {
     number(c"fake_opened")
 }
 
+/// Allocations of GPUs, those of others that are open here among them.
+fn memories() -> i32 {
+    number(c"fake_memories")
+}
+
 /// Whether kernels and copies that are started last from now on.
 fn work_lasts(lasts: bool) {
     let code = if lasts { 600 } else { 0 };
@@ -213,9 +218,11 @@ fn by_handles(job: &Job) {
     assert!(rank.holds(mine, 10 + (1 - rank.me)), "what the other one put");
     assert_eq!((rank.by_network(), opened()), (0, 1), "one allocation is opened once, and all goes by it");
     what_is_wrong(&rank, next, there);
-    // Freed by its owner: refused, and closed here; what takes its place is opened anew.
+    // Freed by its owner: refused, and closed here, whereupon it is memory no more; what takes its place is opened anew.
+    let before = memories();
     // SAFETY: nobody uses it.
     unsafe { rank.runtime.free(mine) }.expect("freed");
+    assert_eq!(memories(), before, "the other one has it open");
     rank.barrier();
     let error = rank.copy(here, there, 8).expect_err("freed");
     assert!(matches!(error, HpeError::Refused { why: Refusal::Unknown, .. }), "{error}");
@@ -226,7 +233,8 @@ fn by_handles(job: &Job) {
     let (next, there) = rank.next(again);
     rank.copy(here, there, LEN).expect("from the next");
     assert!(rank.holds(here, 20 + next));
-    assert_eq!((rank.by_network(), opened()), (0, 1));
+    rank.barrier();
+    assert_eq!((rank.by_network(), opened(), memories()), (0, 1, before));
     without_names(&rank, here);
     rank.barrier();
 }

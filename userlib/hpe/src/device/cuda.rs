@@ -114,7 +114,7 @@ impl CudaDevice {
 impl Device for CudaDevice {
     fn map(&self, _: u64, size: usize) -> Result<Memory, HpeError> {
         let buffer = self.gpu.alloc(size)?;
-        Ok(Memory { address: buffer.address(), inside: buffer.address(), _buffer: Some(buffer) })
+        Ok(Memory { address: buffer.address(), inside: buffer.address(), buffer: Some(buffer) })
     }
 
     fn unmap(&self, _: &Memory, _: usize) {

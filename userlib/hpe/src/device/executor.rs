@@ -92,7 +92,7 @@ impl Device for ExecutorDevice {
     fn map(&self, address: u64, size: usize) -> Result<Memory, HpeError> {
         // SAFETY: the view of pages that the caller took of this device's segment.
         unsafe { map_over(view(address), size, libc::PROT_READ | libc::PROT_WRITE, None)? };
-        Ok(Memory { address, inside: view(address), _buffer: None })
+        Ok(Memory { address, inside: view(address), buffer: None })
     }
 
     fn unmap(&self, memory: &Memory, size: usize) {

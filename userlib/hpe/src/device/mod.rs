@@ -16,7 +16,7 @@ pub(crate) struct Memory {
     /// What the device calls it: for kernels and copy engines.
     pub inside: u64,
     /// What keeps a GPU's memory.
-    pub _buffer: Option<ggas_gpu::DeviceBuffer>,
+    pub buffer: Option<ggas_gpu::DeviceBuffer>,
 }
 
 /// Where a copy goes.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ggas_gpu::{IpcMemory, IpcName};
 
-use super::names::{Said, Table};
+use super::names::{Held, Said, Table};
 use super::{Network, Shared};
 use crate::address::{Owner, owner};
 use crate::context::Context;
@@ -31,8 +31,24 @@ pub(crate) struct Opened {
     id: u64,
     /// Where it begins for this rank's GPU; `None` where it has no name or cannot be opened.
     memory: Option<(u64, IpcMemory)>,
+    /// Has its owner keep it meanwhile.
+    held: Option<Held>,
     /// Copies until the owner is asked again, of what has no name.
     left: AtomicU32,
+}
+
+/// What owners keep until the driver has closed it here, which it does later where a kernel runs.
+static CLOSING: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        drop(self.memory.take());
+        let mut closing = CLOSING.lock().unwrap_or_else(PoisonError::into_inner);
+        closing.extend(self.held.take());
+        if ggas_gpu::deferred_calls() == 0 {
+            closing.clear();
+        }
+    }
 }
 
 /// The memory of other ranks that this one has asked for.
@@ -139,7 +155,7 @@ impl Network {
         }
         let found = match self.handles.find(table, (rank, index), (address, len)) {
             Some(found) => Some(found),
-            None => self.open(copier, index, (rank, address), len)?,
+            None => self.open(copier, (table, index), (rank, address), len)?,
         };
         let reached = found.and_then(|(start, opened)| {
             let (base, _) = opened.memory.as_ref()?;
@@ -153,7 +169,7 @@ impl Network {
     fn open(
         &self,
         copier: &Copier<'_>,
-        index: usize,
+        (table, index): (&Arc<Table>, usize),
         (rank, address): (u32, u64),
         len: usize,
     ) -> Result<Option<(u64, Arc<Opened>)>, HpeError> {
@@ -165,10 +181,13 @@ impl Network {
         let mut words = [0; IpcName::WORDS];
         words.copy_from_slice(&said[4..]);
         let name = IpcName::from_words(words);
-        let gpu = copier.contexts[index].device.gpu().filter(|_| id != 0);
+        // Its owner keeps it until it was closed here.
+        let held = table.hold(slot, id);
+        let gpu = copier.contexts[index].device.gpu().filter(|_| held.is_some());
         let memory = gpu.and_then(|gpu| gpu.open_ipc(&name).ok());
         let memory = memory.and_then(|memory| Some((memory.address_of(&name)?, memory)));
-        let opened = Arc::new(Opened { len: bytes, slot, id, memory, left: AtomicU32::new(AGAIN) });
+        let held = held.filter(|_| memory.is_some());
+        let opened = Arc::new(Opened { len: bytes, slot, id, memory, held, left: AtomicU32::new(AGAIN) });
         if !(start <= address && opened.holds_bytes(start, address, len)) {
             return Ok(None);
         }

@@ -47,7 +47,7 @@ struct Peer {
     /// Where this rank's requests go.
     inbox: u64,
     /// Of a rank with GPUs on this host: which of its memory's names hold.
-    table: Option<Table>,
+    table: Option<Arc<Table>>,
 }
 
 /// Memory of the host that other ranks reach.
@@ -144,7 +144,7 @@ impl Runtime {
         let peers = places.iter().map(|&[node, vpid, inbox, _, ref table @ ..]| {
             let address = Address::new(node as u16, vpid as u8);
             let inbox = inbox + (job.rank() as usize * SLOTS * REQUEST) as u64;
-            let table = made.names.as_ref().and_then(|_| Names::of(*table));
+            let table = made.names.as_ref().and_then(|_| Names::of(*table)).map(Arc::new);
             Peer { address, connection: made.port.connect(address), inbox, table }
         });
         let shared = Arc::new(Shared {

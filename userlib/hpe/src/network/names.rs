@@ -1,18 +1,25 @@
 //! What memory of this rank's GPUs other processes of its host have open, so that they copy without it: the owner's side.
 //!
 //! Whoever wants to copy asks once for an allocation's name, and opens it. A table of words, which the others map, says of each name that was
-//! given out whether it still holds: a free takes it back before the memory goes. What was opened stays memory until it is closed there.
+//! given out whether it still holds, and how many have opened it: a free takes the name back, and the memory goes once nobody has it open (CUDA
+//! leaves open what becomes of memory that is freed before).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ggas_gpu::{Gpu, IpcName};
+use ggas_gpu::{DeviceBuffer, Gpu, IpcName};
 
 use crate::error::HpeError;
+use crate::fork;
 
 /// Names that can be given out at a time.
 const SLOTS: usize = 4096;
+/// Of a table: a word of each name, and behind them how many have opened each.
+const BYTES: usize = 2 * 8 * SLOTS;
+
+/// Memory that was freed while others had it open, in any runtime of this process.
+static FREED: Mutex<Vec<(Named, DeviceBuffer)>> = Mutex::new(Vec::new());
 
 /// An allocation, as others are told of it: where it begins, its bytes, its slot, the word there, its name.
 pub(crate) type Said = [u64; 4 + IpcName::WORDS];
@@ -28,29 +35,56 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    fn map(file: BorrowedFd<'_>, protection: i32) -> Option<Table> {
+    fn map(file: BorrowedFd<'_>) -> Option<Table> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: new pages, of a file of this size.
         let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), 8 * SLOTS, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(std::ptr::null_mut(), BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
         (start != libc::MAP_FAILED).then_some(Table { start: start.cast() })
     }
 
     fn word(&self, slot: usize) -> &AtomicU64 {
-        // SAFETY: a word of the pages; who only reads them never stores.
+        // SAFETY: a word of the pages.
         unsafe { AtomicU64::from_ptr(self.start.add(slot % SLOTS)) }
+    }
+
+    /// How many have opened what a slot names.
+    fn users(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the same, of the second half.
+        unsafe { AtomicU64::from_ptr(self.start.add(SLOTS + slot % SLOTS)) }
     }
 
     /// Whether the name of a slot still holds.
     pub fn holds(&self, slot: u64, id: u64) -> bool {
-        id != 0 && self.word(slot as usize).load(Ordering::Acquire) == id
+        id != 0 && self.word(slot as usize).load(Ordering::SeqCst) == id
+    }
+
+    /// Has its owner keep what a slot names until the result is dropped, if the name still holds.
+    pub fn hold(self: &Arc<Table>, slot: u64, id: u64) -> Option<Held> {
+        self.users(slot as usize).fetch_add(1, Ordering::SeqCst);
+        let held = Held { table: self.clone(), slot: slot as usize };
+        // The owner takes the name back and then looks for users: one of both sees the other.
+        self.holds(slot, id).then_some(held)
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`; nobody else has it.
-        unsafe { libc::munmap(self.start.cast(), 8 * SLOTS) };
+        unsafe { libc::munmap(self.start.cast(), BYTES) };
+    }
+}
+
+/// See [`Table::hold`].
+pub(crate) struct Held {
+    table: Arc<Table>,
+    slot: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.table.users(self.slot).fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -63,6 +97,7 @@ pub(crate) struct Names {
     file: OwnedFd,
     free: Mutex<Vec<usize>>,
     next: AtomicU64,
+    generation: u32,
 }
 
 impl Names {
@@ -76,11 +111,12 @@ impl Names {
         // SAFETY: ours alone.
         let file = unsafe { OwnedFd::from_raw_fd(raw) };
         // SAFETY: a descriptor of ours.
-        if unsafe { libc::ftruncate(raw, 8 * SLOTS as i64) } != 0 {
+        if unsafe { libc::ftruncate(raw, BYTES as i64) } != 0 {
             return Err(failed());
         }
-        let table = Table::map(file.as_fd(), libc::PROT_READ | libc::PROT_WRITE).ok_or_else(failed)?;
-        Ok(Names { table, file, free: Mutex::new((0..SLOTS).rev().collect()), next: AtomicU64::new(1) })
+        let table = Table::map(file.as_fd()).ok_or_else(failed)?;
+        let (free, next) = (Mutex::new((0..SLOTS).rev().collect()), AtomicU64::new(1));
+        Ok(Names { table, file, free, next, generation: fork::watch() })
     }
 
     /// For the others; zeroes where they could not find it.
@@ -99,15 +135,16 @@ impl Names {
             return None;
         }
         let path = format!("/proc/{process}/fd/{descriptor}");
-        let opened = std::fs::File::open(path).ok()?;
+        let opened = std::fs::File::options().read(true).write(true).open(path).ok()?;
         if number(opened.as_fd()) != Some(file) {
             return None;
         }
-        Table::map(opened.as_fd(), libc::PROT_READ)
+        Table::map(opened.as_fd())
     }
 
     /// Names the allocation of a GPU that begins there; `None` where memory has no name, or all are given out.
     pub fn give(self: &Arc<Names>, gpu: &Gpu, address: u64) -> Option<Named> {
+        sweep();
         let name = gpu.ipc_name(address).ok()?;
         let slot = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -135,8 +172,36 @@ impl Named {
 
     /// Nobody copies by it from now on.
     pub fn take_back(&self) {
-        self.names.table.word(self.slot).store(0, Ordering::SeqCst);
+        // Children of a fork see the table, and it is not theirs.
+        if fork::check(self.names.generation).is_ok() {
+            self.names.table.word(self.slot).store(0, Ordering::SeqCst);
+        }
     }
+
+    fn is_open(&self) -> bool {
+        self.names.table.users(self.slot).load(Ordering::SeqCst) > 0
+    }
+
+    /// Frees what it names, at once or when nobody has it open any more.
+    pub fn free(self, memory: DeviceBuffer) {
+        self.take_back();
+        FREED.lock().unwrap_or_else(PoisonError::into_inner).push((self, memory));
+        sweep();
+    }
+}
+
+/// Whether an address is in memory that was freed, and that others have open yet: the driver still knows it.
+pub(crate) fn was_freed(address: u64) -> bool {
+    let freed = FREED.lock().unwrap_or_else(PoisonError::into_inner);
+    freed
+        .iter()
+        .any(|(_, memory)| (memory.address()..memory.address() + memory.len() as u64).contains(&address))
+}
+
+/// Frees what nobody has open any more.
+fn sweep() {
+    let mut freed = FREED.lock().unwrap_or_else(PoisonError::into_inner);
+    freed.retain(|(named, _)| named.is_open());
 }
 
 impl Drop for Named {
