@@ -143,7 +143,7 @@ pub trait Carrier {
     /// Members that do not come or are gone.
     fn split(&mut self, of: Comm, color: Option<u32>, key: i32) -> Result<Option<Comm>, GmpiError>;
 
-    /// A communicator is not used any more.
+    /// A communicator is not used any more: nothing is begun on it, and what is under way goes on.
     fn free(&mut self, comm: Comm);
 
     /// A window over `span` of each member of `comm`. Collective, and waits.

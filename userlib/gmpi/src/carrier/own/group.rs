@@ -19,6 +19,8 @@ pub struct Group {
     pub members: Vec<u32>,
     /// Collectives that were begun.
     pub collectives: u32,
+    /// It was freed: receives and collectives that were under way then, and go on.
+    pub freed: Option<Vec<Token>>,
 }
 
 impl Group {

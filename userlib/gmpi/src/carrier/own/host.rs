@@ -3,7 +3,7 @@
 use ggas_clock::{Backoff, Ladder};
 
 use super::super::{Comm, Place, Token, Win};
-use super::calls::Begin;
+use super::collectives::Begin;
 use super::group::Part;
 use super::schedule;
 use super::*;
@@ -78,6 +78,7 @@ impl Own {
         let context = all.iter().map(|[_, _, next]| *next).max().unwrap_or_default();
         self.next_context = context + 2;
         if color == NONE {
+            self.refuse_all();
             return Ok(None);
         }
         let members = self.group(of).map(|group| group.members.clone()).unwrap_or_default();
@@ -91,7 +92,8 @@ impl Own {
         chosen.sort_by_key(|(key, _)| *key);
         let members: Vec<u32> = chosen.into_iter().map(|(_, member)| member).collect();
         let rank = members.iter().position(|member| *member == self.rank).unwrap_or_default() as u32;
-        self.groups.push(Some(Group { context, rank, members, collectives: 0 }));
+        self.groups.push(Some(Group { context, rank, members, collectives: 0, freed: None }));
+        self.refuse_all();
         Ok(Some(self.groups.len() - 1))
     }
 
@@ -111,6 +113,7 @@ impl Own {
         let of = self.group(comm).map_err(|class| GmpiError::Failed { what, class })?;
         let group = Group { context, collectives: 0, ..of.clone() };
         self.groups.push(Some(group));
+        self.refuse_all();
         self.windows.push(Some(Window { comm: self.groups.len() - 1, own, parts }));
         // Nobody asks for bytes of it before all know it.
         self.gather(what, comm, [0])?;

@@ -88,7 +88,7 @@ impl Own {
     pub(super) fn offer_piece(&mut self, of: Token, running: &mut Running, to: u32) {
         let Some(index) = running.held.iter().position(|(held, _)| *held == to) else { return };
         let Some((to, bytes)) = running.held.remove(index) else { return };
-        let Ok(context) = self.group(running.comm).map(|group| group.context + 1) else { return };
+        let Ok(context) = self.group_of(running.comm).map(|group| group.context + 1) else { return };
         running.offered += 1;
         let (token, len) = (self.token(), bytes.len() as u64);
         self.pending.insert(token, Pending::Piece { of, to, bytes });

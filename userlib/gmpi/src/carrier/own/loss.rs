@@ -62,7 +62,7 @@ impl Own {
             let closes = self.closing.filter(|of| self.net.has_left(rank) && !self.needs(*of, rank, &ended));
             let hopeless = |pending: &Pending| match pending {
                 Pending::Collective(running) => {
-                    self.group(running.comm).is_ok_and(|group| group.rank_of(rank as u32).is_some())
+                    self.group_of(running.comm).is_ok_and(|group| group.rank_of(rank as u32).is_some())
                 }
                 Pending::Arriving { from, .. } => *from as usize == rank,
                 Pending::Send { to, .. } => *to as usize == rank,

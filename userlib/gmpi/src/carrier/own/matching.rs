@@ -80,12 +80,17 @@ impl<B> Matching<B> {
         self.unexpected.iter().find(|message| wanted.takes(&message.envelope))
     }
 
-    /// Messages of a context that nobody will receive any more.
-    pub fn drop_context(&mut self, context: u64) -> Vec<Message<B>> {
+    /// Takes out the messages that wait in contexts of which this says so.
+    pub fn drop_contexts(&mut self, says: impl Fn(u64) -> bool) -> Vec<Message<B>> {
         let (gone, kept) =
-            self.unexpected.drain(..).partition(|message: &Message<B>| message.envelope.context == context);
+            self.unexpected.drain(..).partition(|message: &Message<B>| says(message.envelope.context));
         self.unexpected = kept;
         VecDeque::into_iter(gone).collect()
+    }
+
+    /// Takes out the message that came last of those that wait.
+    pub fn drop_last(&mut self) -> Option<Message<B>> {
+        self.unexpected.pop_back()
     }
 
     /// Messages that nobody has received.

@@ -2,7 +2,9 @@
 //! memory once that has said where; collectives are rounds of messages (`schedule`).
 
 mod calls;
+mod collectives;
 mod flow;
+mod freed;
 mod group;
 mod host;
 mod limits;
@@ -52,6 +54,8 @@ mod kind {
     pub const PONG: u32 = 7;
     /// Bytes that were granted, of a collective or a short message: the receive's token.
     pub const PIECE: u32 = 8;
+    /// Nobody will receive what was asked for: the send's token.
+    pub const REFUSE: u32 = 9;
 }
 
 /// What a message that was not expected brought.
@@ -151,6 +155,8 @@ pub struct Own {
     matching: Matching<Body>,
     rank: u32,
     groups: Vec<Option<Group>>,
+    /// Those that were freed, and on which something is under way.
+    leaving: Vec<usize>,
     windows: Vec<Option<Window>>,
     next_context: u64,
     next: Token,
@@ -207,8 +213,9 @@ impl Own {
     fn with(mut net: Net, rank: usize, inboxes: &[Inbox]) -> Own {
         net.connect(inboxes);
         let (size, rank) = (inboxes.len(), rank as u32);
-        let world = Group { context: 0, rank, members: (0..size as u32).collect(), collectives: 0 };
-        let alone = Group { context: 2, rank: 0, members: vec![rank], collectives: 0 };
+        let world =
+            Group { context: 0, rank, members: (0..size as u32).collect(), collectives: 0, freed: None };
+        let alone = Group { context: 2, rank: 0, members: vec![rank], collectives: 0, freed: None };
         Own {
             regions: Vec::new(),
             net,
@@ -217,6 +224,7 @@ impl Own {
             matching: Matching::default(),
             rank,
             groups: vec![Some(world), Some(alone)],
+            leaving: Vec::new(),
             windows: Vec::new(),
             next_context: 4,
             next: 1,
@@ -247,13 +255,19 @@ impl Own {
         self.next
     }
 
+    /// One that calls may be made on.
     fn group(&self, comm: usize) -> Result<&Group, Class> {
+        self.group_of(comm).and_then(|group| if group.freed.is_none() { Ok(group) } else { Err(Class::COMM) })
+    }
+
+    /// One of something that is under way, which may have been freed since.
+    fn group_of(&self, comm: usize) -> Result<&Group, Class> {
         self.groups.get(comm).and_then(Option::as_ref).ok_or(Class::COMM)
     }
 
     /// Rank of a member of a communicator in the world.
     fn world(&self, comm: usize, rank: u32) -> Result<u32, Class> {
-        self.group(comm)?.members.get(rank as usize).copied().ok_or(Class::RANK)
+        self.group_of(comm)?.members.get(rank as usize).copied().ok_or(Class::RANK)
     }
 
     fn end(&mut self, token: Token, how: Result<Status, Class>) {
@@ -295,6 +309,7 @@ impl Own {
             kind::PING => self.frame(from as u32, kind::PONG, header.words, Vec::new(), Then::Nothing),
             kind::PONG => self.pong(from as u32, a),
             kind::PIECE => self.came(a, payload),
+            kind::REFUSE => self.refused(from as u32, a),
             other => tracing::error!(from, kind = other, "a frame of another version was thrown away"),
         }
         Ok(())
@@ -327,8 +342,11 @@ impl Own {
     }
 
     fn arrived(&mut self, message: Message<Body>) {
-        if let Some((token, message)) = self.matching.arrive(message) {
-            self.matched(token, message);
+        let context = message.envelope.context;
+        match self.matching.arrive(message) {
+            Some((token, message)) => self.matched(token, message),
+            None if self.is_over(context) => self.refuse_last(),
+            None => {}
         }
     }
 
@@ -377,7 +395,7 @@ impl Own {
 
     fn received(&mut self, token: Token, at: Target, comm: usize, message: Message<Body>) {
         let Envelope { source, tag, .. } = message.envelope;
-        let rank = self.group(comm).ok().and_then(|group| group.rank_of(source));
+        let rank = self.group_of(comm).ok().and_then(|group| group.rank_of(source));
         let len = match &message.body {
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Asks { len, .. } => *len,
@@ -451,6 +469,7 @@ impl Own {
         let mut over = Vec::new();
         moved |= self.flow.send(&mut self.net, &self.regions, &mut over)?;
         over.into_iter().for_each(|token| self.sent(token));
+        self.bury();
         self.net.tell_all()?;
         self.lose()?;
         Ok(moved)
