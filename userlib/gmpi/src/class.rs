@@ -42,7 +42,7 @@ classes! {
     IN_STATUS = GMPI_ERR_IN_STATUS, "some requests failed: their statuses say how";
     PENDING = GMPI_ERR_PENDING, "neither failed nor over";
     NO_MEM = GMPI_ERR_NO_MEM, "too much is under way, and this was not begun: have the other process receive, or wait for requests";
-    WIN = GMPI_ERR_WIN, "no such window, or one that was freed";
+    WIN = GMPI_ERR_WIN, "no such window, or one that was freed; or one that the MPI library has no way to write or read between these processes: Open MPI where OMPI_MCA_btl_vader_single_copy_mechanism=none is set, which wants OMPI_MCA_osc=pt2pt, too, or not to be set";
     DISP = GMPI_ERR_DISP, "the displacement leaves the window";
     TIMEOUT = GMPI_ERR_TIMEOUT, "the call was not over in time: the other process has not made the matching call, or needs a longer time-out; requests are still open";
     PORT = GMPI_ERR_PORT, "the block has no port: open as many as the grid has blocks";

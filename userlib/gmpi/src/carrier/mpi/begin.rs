@@ -3,7 +3,7 @@
 use std::ptr::{null, null_mut};
 
 use super::shim::{self, Call};
-use super::{Mpi, Staging, Started, class, count};
+use super::{Mpi, Staging, Started, class, count, say_why};
 use crate::carrier::{Carrier, Comm, Operation, Token, Type};
 use crate::memory::Span;
 use crate::{Class, Status, layout};
@@ -139,7 +139,11 @@ impl Mpi {
         let mut token = 0;
         // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
         // over: attached memory as long as the daemon, copies as long as the entry below.
-        class(unsafe { (self.shim.start)(&call, &mut token) })?;
+        let begun = class(unsafe { (self.shim.start)(&call, &mut token) });
+        if let (Err(class), Operation::Put { .. } | Operation::Get { .. }) = (begun, operation) {
+            say_why(class);
+        }
+        begun?;
         self.started.insert(token, started);
         if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
             self.one_sided.push((*win, *rank, token));

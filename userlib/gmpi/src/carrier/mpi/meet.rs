@@ -5,7 +5,7 @@ use std::time::Duration;
 use ggas_clock::{Backoff, Clock};
 
 use super::super::{Carrier, Comm, Operation, Place, Token, Win};
-use super::{Mpi, class};
+use super::{Mpi, class, say_why};
 use crate::{Class, GmpiError};
 
 impl Mpi {
@@ -37,14 +37,20 @@ impl Mpi {
     pub(super) fn flush(&mut self, rank: Option<u32>, win: Win) -> Result<Token, Class> {
         self.windows.get(win).and_then(Option::as_ref).ok_or(Class::WIN)?;
         // SAFETY: the window is one. The call waits for what was put, which needs nothing of this process.
-        let ended = class(unsafe { (self.shim.flush)(win as i32, rank.map_or(-1, |rank| rank as i32)) });
+        let mut ended = class(unsafe { (self.shim.flush)(win as i32, rank.map_or(-1, |rank| rank as i32)) });
         let waits = |of: &(Win, u32, Token)| of.0 == win && rank.is_none_or(|rank| of.1 == rank);
         let (over, others) = self.one_sided.drain(..).partition(waits);
         self.one_sided = others;
         let over: Vec<(Win, u32, Token)> = over;
         for (.., token) in over {
             // A flush has ended them; copies go where they belong as the library's requests are looked at.
-            while self.started.contains_key(&token) && self.test(token).is_none() {}
+            while self.started.contains_key(&token) {
+                let one = self.test(token).map_or(Ok(()), |one| one.map(drop));
+                ended = ended.and(one);
+            }
+        }
+        if let Err(class) = ended {
+            say_why(class);
         }
         self.next_flush += 1;
         self.flushed.insert(self.next_flush, ended);

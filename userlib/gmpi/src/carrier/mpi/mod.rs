@@ -75,8 +75,8 @@ pub struct Mpi {
 /// Most requests of the library.
 const MOST: usize = 16_384;
 
-/// What is said of `MPI_ERR_WIN` where a window is made.
-const NO_WINDOW: &str = "the MPI library has no way to make a window between these processes (MPI_ERR_WIN, class 45): Open MPI 4.1 has none \
+/// What is said of `MPI_ERR_WIN` where a window is made, or written or read.
+const NO_WINDOW: &str = "the MPI library has no way to make or use a window between these processes (MPI_ERR_WIN, class 45): Open MPI 4.1 has none \
      between processes of a host with OMPI_MCA_btl_vader_single_copy_mechanism=none; set OMPI_MCA_osc=pt2pt, too, or do not set that \
      variable, or use our own messages (GGAS_GMPI=own, started by ggas run)";
 
@@ -98,6 +98,14 @@ fn status_of(told: Told) -> Status {
 /// Elements of a span.
 fn count(bytes: usize, of: Type) -> Result<i32, Class> {
     i32::try_from(bytes / of.size().max(1)).map_err(|_| Class::COUNT)
+}
+
+/// A put, get or flush of a kernel, which gets the class alone, failed in the library: the host is told what to do.
+fn say_why(class: Class) {
+    match class {
+        Class::WIN => tracing::error!("a kernel's put, get or flush failed: {NO_WINDOW}"),
+        class => tracing::error!("a kernel's put, get or flush failed in the MPI library: {class}"),
+    }
 }
 
 /// Variables that launchers of MPI libraries set.
@@ -226,6 +234,11 @@ impl Carrier for Mpi {
             return None;
         }
         let Started { receives, room, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
+        if let Err(class) = ended
+            && self.one_sided.iter().any(|(.., one_sided)| *one_sided == token)
+        {
+            say_why(class);
+        }
         // Its number may be another request's from now on.
         self.one_sided.retain(|(.., one_sided)| *one_sided != token);
         let status = if receives { status_of(told) } else { status };
