@@ -83,7 +83,6 @@ namespace
 struct end {
 	ggas_window window = {};
 	gmpi_port port = {};
-	gmpi_direct direct = {};
 	gmpi_buf buf = {};
 	std::array<gmpi_channel, members> channels = {};
 	std::array<uint32_t, members> gone = {};
@@ -108,9 +107,10 @@ bool between(bool one_place, uint32_t block, const std::vector<uint64_t> &sizes,
 	for (uint32_t rank = 0; rank < members; rank++) {
 		end &own = ends[rank];
 		own.window = window_of(memory, stride, rank, members);
-		own.direct = { comm, address(own.window), address(own.channels), 0, 60'000'000'000, slots, slot_bytes, rank, members,
-			       address(own.gone), boards, address(own.collectives) };
-		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, address(own.direct), 0, 0, {} };
+		const ggas_window &window = own.window;
+		gmpi_direct direct = { comm, address(own.channels), address(own.collectives), boards, window.base, window.local, window.stride,
+				       rank, members, slots, slot_bytes, 0, window.size, 60'000'000'000, address(own.gone) };
+		own.buf = { address(own.port), 0, 60'000'000'000, 1, 0, rank, members, 0, 0, direct, {} };
 		uint64_t to = in_window ? own.window.local + front : reinterpret_cast<uint64_t>(own.to.data());
 		own.args = { address(own.buf), reinterpret_cast<uint64_t>(own.from.data()), to, address(own.requests),
 			     reinterpret_cast<uint64_t>(sizes.data()), sizes.size(), address(own.wrong), one_place,

@@ -232,20 +232,24 @@ struct gmpi_channel {
 	struct gmpi_direct_op kept[GMPI_DIRECT_OPS];	/* receives that are over and not told, whose places later ones needed */
 };
 
-/* A communicator whose members' kernels store into each other's mailboxes in a window (impl/gmpi_direct.h). Constant after set-up. */
+/* A communicator whose members' kernels store into each other's mailboxes in a window (impl/gmpi_direct.h). Constant after set-up. What every
+ * message wants comes first: a kernel that has swept the cache pays for each line that it looks up. */
 struct gmpi_direct {
-	uint64_t comm;		/* its handle */
-	uint64_t window;	/* struct ggas_window: member i is rank i */
+	uint64_t comm;		/* its handle; 0: there is none */
 	uint64_t channels;	/* struct gmpi_channel, by port and rank */
-	uint64_t offset;	/* of the mailboxes in each part */
-	uint64_t timeout_ns;	/* bound of every wait for another member */
-	uint32_t slots;		/* of a mailbox, a power of two */
-	uint32_t slot_bytes;
+	uint64_t collectives;	/* uint64_t by port: collectives that are over */
+	uint64_t boards;	/* offset of the boards for collectives in each part */
+	uint64_t base;		/* of the window, as struct ggas_window has them: member i is rank i */
+	uint64_t local;
+	uint64_t stride;
 	uint32_t rank;
 	uint32_t size;
+	uint32_t slots;		/* of a mailbox, a power of two */
+	uint32_t slot_bytes;
+	uint64_t offset;	/* of the mailboxes in each part */
+	uint64_t bytes;		/* of the window's parts */
+	uint64_t timeout_ns;	/* bound of every wait for another member */
 	uint64_t gone;		/* uint32_t by rank: not 0 once the daemon knows that this member is dead */
-	uint64_t boards;	/* offset of the boards for collectives in each part */
-	uint64_t collectives;	/* uint64_t by port: collectives that are over */
 };
 
 #define GMPI_RANGES	32	/* most memories whose short messages kernels read */
@@ -265,9 +269,9 @@ struct gmpi_buf {
 	uint32_t single;	/* one context for the grid, as in the paper: block 0 calls, the others return at once */
 	uint32_t rank;		/* in GMPI_COMM_WORLD */
 	uint32_t size;
-	uint64_t direct;	/* struct gmpi_direct, or 0 */
-	uint32_t ranges;	/* how many of these there are */
+	uint32_t ranges;	/* how many there are in `range` */
 	uint32_t reserved;
+	struct gmpi_direct direct;
 	struct gmpi_range range[GMPI_RANGES];
 };
 

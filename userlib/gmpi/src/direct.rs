@@ -1,10 +1,11 @@
 //! Messages from kernel to kernel, without the daemon: what kernels need for them (`kernels/include/ggas/impl/gmpi_direct.h`).
 
+use std::mem::offset_of;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ggas::kernels::{KernelMem, Processor};
-use ggas::{Mapping, Window};
+use ggas::{Mapping, Window, WindowError};
 
 use crate::layout::{self, gmpi_buf, gmpi_channel, gmpi_direct, gmpi_direct_end};
 use crate::{Comm, Gmpi, GmpiError};
@@ -68,10 +69,15 @@ impl Direct {
     }
 }
 
+/// Words of a `struct gmpi_direct`.
+const WORDS: usize = 13;
+const _: () = assert!(size_of::<gmpi_direct>() == WORDS * 8 && offset_of!(gmpi_direct, comm) == 0);
+
 /// What kernels of this process use of a direct communicator, as long as it lives.
 pub(crate) struct Placed {
     pub comm: Comm,
-    table: KernelMem,
+    /// The `struct gmpi_direct`.
+    words: [u64; WORDS],
     channels: KernelMem,
     /// Members that are dead, by rank: the daemon marks them.
     pub gone: Arc<KernelMem>,
@@ -95,29 +101,31 @@ impl Placed {
         let gone = Arc::new(processor.alloc(4 * size)?);
         let collectives = processor.alloc(8 * ports as usize)?;
         let boards = direct.boards(ports, size).unwrap_or_default();
-        let table = processor.alloc(size_of::<gmpi_direct>())?;
-        let member = window.member(rank as usize).map_err(|error| GmpiError::Window(error.to_string()))?;
+        let refuse = |error: WindowError| GmpiError::Window(error.to_string());
+        let member = window.member(rank as usize).map_err(refuse)?;
+        let base = member.global_pointer(0).map_err(refuse)?;
+        let local = member.pointer_of(rank as usize).map_err(refuse)?;
         let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let words = [
             comm.0,
-            member.address(),
             channels.address(),
-            direct.offset as u64,
-            timeout,
-            u64::from(direct.slots) | u64::from(direct.slot_bytes) << 32,
-            u64::from(rank) | (size as u64) << 32,
-            gone.address(),
-            boards as u64,
             collectives.address(),
+            boards as u64,
+            base,
+            local,
+            window.info().stride as u64,
+            u64::from(rank) | (size as u64) << 32,
+            u64::from(direct.slots) | u64::from(direct.slot_bytes) << 32,
+            direct.offset as u64,
+            window.bytes() as u64,
+            timeout,
+            gone.address(),
         ];
-        const { assert!(size_of::<gmpi_direct>() == 10 * 8) };
-        table.write_u64s(0, &words)?;
-        Ok(Placed { comm, table, channels, gone, _collectives: collectives, size, _window: window })
+        Ok(Placed { comm, words, channels, gone, _collectives: collectives, size, _window: window })
     }
 
     /// After kernels have ended: whether all that they began is over.
     pub fn check(&self) -> Result<(), GmpiError> {
-        use std::mem::offset_of;
         const ENDS: [(&str, usize); 2] =
             [("send", offset_of!(gmpi_channel, sends)), ("receive", offset_of!(gmpi_channel, receives))];
         let (mut count, mut first) = (0, None);
@@ -145,9 +153,13 @@ impl Placed {
         }
     }
 
-    /// The `struct gmpi_direct`.
-    pub fn address(&self) -> u64 {
-        self.table.address()
+    /// Shows kernels how, in their `struct gmpi_buf`.
+    fn show(&self, buf: &KernelMem) -> Result<(), GmpiError> {
+        let at = offset_of!(gmpi_buf, direct);
+        buf.write_u64s(at + 8, &self.words[1..])?;
+        // With its handle it is there.
+        buf.store_u64(at + offset_of!(gmpi_direct, comm), self.words[0])?;
+        Ok(())
     }
 }
 
@@ -222,7 +234,7 @@ impl Gmpi {
         let made = Placed::new(&self.processor, window.clone(), direct, whose, self.timeout)?;
         let marks = Some((comm.0, made.gone.clone()));
         self.ask("a look at who is gone", move |daemon| daemon.mark_losses(marks))?;
-        self.buf.store_u64(std::mem::offset_of!(gmpi_buf, direct), made.address())?;
+        made.show(&self.buf)?;
         *placed = Some(made);
         Ok(comm)
     }
@@ -231,7 +243,7 @@ impl Gmpi {
     pub(crate) fn undirect(&self, comm: Comm) -> Result<(), GmpiError> {
         let mut placed = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         if placed.as_ref().is_some_and(|placed| placed.comm == comm) {
-            self.buf.store_u64(std::mem::offset_of!(gmpi_buf, direct), 0)?;
+            self.buf.store_u64(offset_of!(gmpi_buf, direct), 0)?;
             self.ask("the end of a direct communicator", |daemon| daemon.mark_losses(None))?;
             *placed = None;
         }

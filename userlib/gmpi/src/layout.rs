@@ -323,58 +323,70 @@ const _: () = {
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gmpi_direct {
     pub comm: u64,
-    pub window: u64,
     pub channels: u64,
-    pub offset: u64,
-    pub timeout_ns: u64,
-    pub slots: u32,
-    pub slot_bytes: u32,
+    pub collectives: u64,
+    pub boards: u64,
+    pub base: u64,
+    pub local: u64,
+    pub stride: u64,
     pub rank: u32,
     pub size: u32,
+    pub slots: u32,
+    pub slot_bytes: u32,
+    pub offset: u64,
+    pub bytes: u64,
+    pub timeout_ns: u64,
     pub gone: u64,
-    pub boards: u64,
-    pub collectives: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 80usize];
+    ["Size of gmpi_direct"][::core::mem::size_of::<gmpi_direct>() - 104usize];
     ["Alignment of gmpi_direct"][::core::mem::align_of::<gmpi_direct>() - 8usize];
     [
         "Offset of field: gmpi_direct::comm",
     ][::core::mem::offset_of!(gmpi_direct, comm) - 0usize];
     [
-        "Offset of field: gmpi_direct::window",
-    ][::core::mem::offset_of!(gmpi_direct, window) - 8usize];
-    [
         "Offset of field: gmpi_direct::channels",
-    ][::core::mem::offset_of!(gmpi_direct, channels) - 16usize];
-    [
-        "Offset of field: gmpi_direct::offset",
-    ][::core::mem::offset_of!(gmpi_direct, offset) - 24usize];
-    [
-        "Offset of field: gmpi_direct::timeout_ns",
-    ][::core::mem::offset_of!(gmpi_direct, timeout_ns) - 32usize];
-    [
-        "Offset of field: gmpi_direct::slots",
-    ][::core::mem::offset_of!(gmpi_direct, slots) - 40usize];
-    [
-        "Offset of field: gmpi_direct::slot_bytes",
-    ][::core::mem::offset_of!(gmpi_direct, slot_bytes) - 44usize];
-    [
-        "Offset of field: gmpi_direct::rank",
-    ][::core::mem::offset_of!(gmpi_direct, rank) - 48usize];
-    [
-        "Offset of field: gmpi_direct::size",
-    ][::core::mem::offset_of!(gmpi_direct, size) - 52usize];
-    [
-        "Offset of field: gmpi_direct::gone",
-    ][::core::mem::offset_of!(gmpi_direct, gone) - 56usize];
-    [
-        "Offset of field: gmpi_direct::boards",
-    ][::core::mem::offset_of!(gmpi_direct, boards) - 64usize];
+    ][::core::mem::offset_of!(gmpi_direct, channels) - 8usize];
     [
         "Offset of field: gmpi_direct::collectives",
-    ][::core::mem::offset_of!(gmpi_direct, collectives) - 72usize];
+    ][::core::mem::offset_of!(gmpi_direct, collectives) - 16usize];
+    [
+        "Offset of field: gmpi_direct::boards",
+    ][::core::mem::offset_of!(gmpi_direct, boards) - 24usize];
+    [
+        "Offset of field: gmpi_direct::base",
+    ][::core::mem::offset_of!(gmpi_direct, base) - 32usize];
+    [
+        "Offset of field: gmpi_direct::local",
+    ][::core::mem::offset_of!(gmpi_direct, local) - 40usize];
+    [
+        "Offset of field: gmpi_direct::stride",
+    ][::core::mem::offset_of!(gmpi_direct, stride) - 48usize];
+    [
+        "Offset of field: gmpi_direct::rank",
+    ][::core::mem::offset_of!(gmpi_direct, rank) - 56usize];
+    [
+        "Offset of field: gmpi_direct::size",
+    ][::core::mem::offset_of!(gmpi_direct, size) - 60usize];
+    [
+        "Offset of field: gmpi_direct::slots",
+    ][::core::mem::offset_of!(gmpi_direct, slots) - 64usize];
+    [
+        "Offset of field: gmpi_direct::slot_bytes",
+    ][::core::mem::offset_of!(gmpi_direct, slot_bytes) - 68usize];
+    [
+        "Offset of field: gmpi_direct::offset",
+    ][::core::mem::offset_of!(gmpi_direct, offset) - 72usize];
+    [
+        "Offset of field: gmpi_direct::bytes",
+    ][::core::mem::offset_of!(gmpi_direct, bytes) - 80usize];
+    [
+        "Offset of field: gmpi_direct::timeout_ns",
+    ][::core::mem::offset_of!(gmpi_direct, timeout_ns) - 88usize];
+    [
+        "Offset of field: gmpi_direct::gone",
+    ][::core::mem::offset_of!(gmpi_direct, gone) - 96usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
@@ -403,14 +415,14 @@ pub struct gmpi_buf {
     pub single: u32,
     pub rank: u32,
     pub size: u32,
-    pub direct: u64,
     pub ranges: u32,
     pub reserved: u32,
+    pub direct: gmpi_direct,
     pub range: [gmpi_range; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 568usize];
+    ["Size of gmpi_buf"][::core::mem::size_of::<gmpi_buf>() - 664usize];
     ["Alignment of gmpi_buf"][::core::mem::align_of::<gmpi_buf>() - 8usize];
     [
         "Offset of field: gmpi_buf::ports",
@@ -434,15 +446,15 @@ const _: () = {
         "Offset of field: gmpi_buf::size",
     ][::core::mem::offset_of!(gmpi_buf, size) - 36usize];
     [
-        "Offset of field: gmpi_buf::direct",
-    ][::core::mem::offset_of!(gmpi_buf, direct) - 40usize];
-    [
         "Offset of field: gmpi_buf::ranges",
-    ][::core::mem::offset_of!(gmpi_buf, ranges) - 48usize];
+    ][::core::mem::offset_of!(gmpi_buf, ranges) - 40usize];
     [
         "Offset of field: gmpi_buf::reserved",
-    ][::core::mem::offset_of!(gmpi_buf, reserved) - 52usize];
+    ][::core::mem::offset_of!(gmpi_buf, reserved) - 44usize];
+    [
+        "Offset of field: gmpi_buf::direct",
+    ][::core::mem::offset_of!(gmpi_buf, direct) - 48usize];
     [
         "Offset of field: gmpi_buf::range",
-    ][::core::mem::offset_of!(gmpi_buf, range) - 56usize];
+    ][::core::mem::offset_of!(gmpi_buf, range) - 152usize];
 };

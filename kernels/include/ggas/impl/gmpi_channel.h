@@ -27,10 +27,9 @@ namespace ggas_impl
 {
 
 /* The way of a communicator without the daemon; null: there is none. */
-GGAS_FN gmpi_direct *gmpi_direct_of(const gmpi_buf *buf, uint64_t comm, int rank)
+GGAS_FN const gmpi_direct *gmpi_direct_of(const gmpi_buf *buf, uint64_t comm, int rank)
 {
-	auto *direct = reinterpret_cast<gmpi_direct *>(buf->direct);
-	return direct && rank != GMPI_PROC_NULL && direct->comm == comm ? direct : nullptr;
+	return comm && rank != GMPI_PROC_NULL && buf->direct.comm == comm ? &buf->direct : nullptr;
 }
 
 /* A request that its callers go on with: a direct one, or one of the daemon's that took the place of such a one. */

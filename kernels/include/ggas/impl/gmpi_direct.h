@@ -187,7 +187,7 @@ GGAS_LONG int direct_test_place(const gmpi_buf *buf, uint64_t *request, int *fla
 	gmpi_channel *state = direct_channel_of(buf, handle);
 	if (!state && !direct_is_after(buf, handle))
 		return told(others.end(GMPI_ERR_REQUEST));
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	others = crew(direct_progress<Scope>(buf, direct, line, others.jobs()).jobs);
 	uint64_t gone = 0;
 	for (; before && !gone; before = direct_before(buf, before)) {
@@ -237,7 +237,7 @@ GGAS_LONG bool direct_places_over(const gmpi_buf *buf, uint32_t count, const uin
 	crew::enter();
 	if (!crew::leads())
 		return !crew::work();
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	crew others(direct_progress<Scope>(buf, direct, line, 0).jobs);
 	int open = 0;
 	for (uint32_t i = 0; i < count && team::lane() == 0 && !open; i++)

@@ -3,8 +3,9 @@
  * Blocking messages of a block that travel in lines, by all its threads: each sends and takes lines of its own, and nobody waits for
  * jobs. For channels on which nothing else is under way; what does not come soon is left to the leader (gmpi_direct_requests.h).
  *
- * A leader that gives jobs costs five barriers, and each thing that it looks up a way to the cache behind the multiprocessor; here all
- * threads look at once, and three barriers are left: all have come, all lines are here, the counts are stored.
+ * A leader that gives jobs costs five barriers, and each thing that it looks up a way to the cache behind the multiprocessor, or to memory
+ * where the kernel has swept that; here all threads look at once, what is sent is loaded while the counts are looked up, and three barriers
+ * are left: all have come, all lines are here, the counts are stored.
  */
 #ifndef GGAS_IMPL_GMPI_DIRECT_NOW_H
 #define GGAS_IMPL_GMPI_DIRECT_NOW_H
@@ -14,12 +15,25 @@
 namespace ggas_impl
 {
 
-/* Looks for lines before they are left to the leader, who goes on with other messages meanwhile. */
+/* Looks for lines before they are left to the leader, who goes on with other messages meanwhile; more where there are none, as its way is
+ * code that is seldom run. */
 #ifdef GGAS_EXECUTOR
-constexpr uint32_t looks_of_all = 1;
+constexpr uint32_t looks_of_all = 3, more_looks_of_all = 1;
 #else
-constexpr uint32_t looks_of_all = 128;
+constexpr uint32_t looks_of_all = 128, more_looks_of_all = 1024;
 #endif
+
+/* Whether nothing is under way between the calling block and any member. */
+GGAS_COLD bool direct_is_quiet(const gmpi_buf *buf)
+{
+	bool quiet = true;
+	GGAS_NO_UNROLL
+	for (uint32_t peer = 0; peer < buf->direct.size && quiet; peer++) {
+		const gmpi_channel *state = direct_state(buf, &buf->direct, peer);
+		quiet = state->sends.posted == state->sends.done && state->receives.posted == state->receives.done;
+	}
+	return quiet;
+}
 
 /* What is to be sent, or the place for what is received. */
 struct direct_wish {
@@ -45,11 +59,13 @@ struct direct_arrival {
 	GGAS_FN uint64_t fits(const direct_wish &in) const { return total() < in.bytes ? total() : in.bytes; }
 };
 
-/* Waits for line 0 and the calling thread's lines, as many at a time as it loads at once. */
+/* Waits for line 0 and the calling thread's lines, as many at a time as it loads at once. A message that is not here at the first look is
+ * waited for by line 0, which all threads load as one: whole messages at each look of a hundred blocks were more than the cache behind them
+ * gives, and all else waited. */
 class direct_lines_of_thread {
 public:
-	GGAS_FN direct_lines_of_thread(const ggas_u128 *first, uint64_t number, uint64_t slot_bytes)
-		: first_(first), number_(number), slot_bytes_(slot_bytes), looks_(looks_of_all)
+	GGAS_FN direct_lines_of_thread(const gmpi_buf *buf, const ggas_u128 *first, uint64_t number)
+		: buf_(buf), first_(first), number_(number), slot_bytes_(buf->direct.slot_bytes), looks_(looks_of_all), asked_(false)
 	{
 	}
 
@@ -61,14 +77,16 @@ public:
 		direct_arrival came = { false, false, 0 };
 		do {
 			ggas_u128 line[lines_at_once];
-			do {
-				if (!looks_)
+			for (bool loads = true;; loads = came.is_known) {
+				if (!may_look())
 					return came;
-				looks_--;
-				load(line, i, count, all);
+				if (loads)
+					load(line, i, count, all);
 				if (!came.is_known && !knows(&came, &count))
 					return came;
-			} while (is_missing(came, line, i, count, all));
+				if (loads && !is_missing(came, line, i, count, all))
+					break;
+			}
 			store<Access>(in, came, line, i, all);
 			i += uint64_t(all) * lines_at_once;
 		} while (i < count);
@@ -77,6 +95,14 @@ public:
 	}
 
 private:
+	GGAS_FN bool may_look()
+	{
+		if (!looks_ && !asked_) {
+			asked_ = true;
+			looks_ = direct_is_quiet(buf_) ? more_looks_of_all : 0;
+		}
+		return looks_ && looks_--;
+	}
 	GGAS_FN void load(ggas_u128 *line, uint64_t from, uint64_t count, uint32_t all) const
 	{
 		for (uint32_t k = 0; k < lines_at_once; k++)
@@ -108,14 +134,16 @@ private:
 			store_line<Access>(to, fits, from + k * all, line[k].lo);
 	}
 
+	const gmpi_buf *buf_;
 	const ggas_u128 *first_;
 	uint64_t number_, slot_bytes_;
 	uint32_t looks_;
+	bool asked_;
 };
 
-GGAS_FN direct_arrival direct_take_by_all(const direct_wish &in, const ggas_u128 *first, uint64_t number, uint64_t slot_bytes)
+GGAS_FN direct_arrival direct_take_by_all(const gmpi_buf *buf, const direct_wish &in, const ggas_u128 *first, uint64_t number)
 {
-	direct_lines_of_thread lines(first, number, slot_bytes);
+	direct_lines_of_thread lines(buf, first, number);
 	if (in.address % 8 == 0)
 		return lines.take<by_words>(in);
 	if (in.address % 4 == 0)
@@ -126,10 +154,14 @@ GGAS_FN direct_arrival direct_take_by_all(const direct_wish &in, const ggas_u128
 /* By all threads of a block. What is not over, the leader's way goes on with. */
 GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_wish in, gmpi_status *status)
 {
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	gmpi_channel *there = direct_state(buf, direct, out.peer), *here = direct_state(buf, direct, in.peer);
 	uint64_t slots = direct->slots, slot_bytes = direct->slot_bytes;
 	ggas_syncthreads();
+	uint64_t loaded[lines_at_once] = {};
+	auto *from = reinterpret_cast<const uint8_t *>(out.address);
+	if (out.is_wanted)
+		load_first_words(from, out.bytes, ggas_thread(), ggas_threads(), loaded);
 	uint64_t sent = there->sent, emptied = there->emptied, sends = there->sends.posted;
 	uint64_t taken = here->taken, told = here->told, receives = here->receives.posted, mine = here->mine;
 	bool sends_now = there->theirs && sends == there->sends.done && direct_is_short(out.bytes, slot_bytes) && sent - emptied < slots;
@@ -145,11 +177,11 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 			freed = ggas_load_watched(reinterpret_cast<const uint64_t *>(there->mine));
 		uint64_t info = static_cast<uint32_t>(out.tag) | out.bytes << 32;
 		direct_lines lines = { direct_line(there->theirs, sent, slots, slot_bytes), sent + 1, info, 0, 0, 0, 0, 0 };
-		lines.send(reinterpret_cast<const uint8_t *>(out.address), out.bytes, ggas_thread(), ggas_threads());
+		lines.send(from, out.bytes, ggas_thread(), ggas_threads(), loaded);
 	}
 	direct_arrival came = { false, true, 0 };
 	if (in.is_wanted)
-		came = direct_take_by_all(in, direct_line(mine, taken, slots, slot_bytes), taken + 1, slot_bytes);
+		came = direct_take_by_all(buf, in, direct_line(mine, taken, slots, slot_bytes), taken + 1);
 	bool late = ggas_block_status(came.is_complete ? 0 : 1);
 	int error = came.total() > in.bytes ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS;
 	error = !in.is_wanted ? GMPI_SUCCESS : came.is_wrong(in) ? GMPI_ERR_TAG : error;

@@ -95,7 +95,7 @@ public:
 	using crew = direct_crew<Scope>;
 
 	GGAS_FN direct_collective(const gmpi_buf *buf, uint32_t bytes, uint32_t type, uint32_t op, uint32_t line)
-		: buf_(buf), direct_(reinterpret_cast<const gmpi_direct *>(buf->direct)), block_(buf->single ? 0 : ggas_block()), line_(line),
+		: buf_(buf), direct_(&buf->direct), block_(buf->single ? 0 : ggas_block()), line_(line),
 		  bytes_(bytes), lines_(bytes > 8 ? (bytes + 7) / 8 : 1)
 	{
 		number_ = reinterpret_cast<const uint64_t *>(direct_->collectives)[block_] + 1;
@@ -227,8 +227,7 @@ private:
 	GGAS_FN ggas_u128 *board(uint32_t owner, uint32_t of) const
 	{
 		uint64_t which = 2 * (uint64_t(block_) * direct_->size + of) + (number_ & 1);
-		return ggas_pointer_of_node<ggas_u128>(reinterpret_cast<const ggas_window *>(direct_->window), owner,
-						       direct_->boards + which * GMPI_DIRECT_BOARD);
+		return direct_pointer<ggas_u128>(direct_, owner, direct_->boards + which * GMPI_DIRECT_BOARD);
 	}
 
 	const gmpi_buf *buf_;
@@ -257,7 +256,7 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 	if (orders)
 		ggas_fence_release();
 	int error;
-	if (direct_collective<Scope>::fits_lanes(reinterpret_cast<const gmpi_direct *>(buf->direct), count)) {
+	if (direct_collective<Scope>::fits_lanes(&buf->direct, count)) {
 		uint64_t word = bytes ? load_word(own, bytes) : 0;
 		error = all.by_lanes(others, &word, type, op, orders);
 		if (!error && bytes && gmpi_team<Scope>::lane() == 0)

@@ -220,7 +220,7 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 					 uint64_t before, uint32_t line, uint32_t jobs)
 {
 	using team = gmpi_team<Scope>;
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	gmpi_channel *state = direct_state(buf, direct, peer);
 	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
 	uint64_t number = end->posted;
@@ -323,7 +323,7 @@ template <ggas_scope Scope>
 GGAS_LONG direct_waited direct_wait_step(const gmpi_buf *buf, uint64_t handle, direct_waited waited, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	direct_moved moved = direct_progress<Scope>(buf, direct, line, waited.jobs);
 	uint64_t begun = waited.begun;
 	int late = 0, gone = 0;
@@ -352,7 +352,7 @@ template <ggas_scope Scope>
 GGAS_FN int direct_wait_in(const gmpi_buf *buf, gmpi_channel *state, direct_crew<Scope> &others, uint64_t handle,
 			   gmpi_status *status, uint32_t line)
 {
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	bool receives = direct_receives(handle);
 	direct_waited waited = { 0, 1, 0, first_looks, 0, 0 };
 	direct_outcome outcome = { false, 0, 0, 0 };

@@ -42,9 +42,9 @@ GGAS_FN uint32_t direct_peer(uint64_t handle) { return static_cast<uint32_t>(han
 /* The channel of a handle; null: it is none of this block's. */
 GGAS_FN gmpi_channel *direct_channel_of(const gmpi_buf *buf, uint64_t handle)
 {
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	uint32_t block = buf->single ? 0 : ggas_block(), peer = direct_peer(handle);
-	bool known = direct && direct_is_own(handle) && peer < direct->size &&
+	bool known = direct->comm && direct_is_own(handle) && peer < direct->size &&
 		     (handle >> GMPI_REQUEST_PORT_SHIFT & 0x3ff) == block;
 	if (!known)
 		return nullptr;
@@ -91,10 +91,10 @@ GGAS_FN uint32_t direct_mark(uint64_t handle)
 /* The direct request whose place one of the daemon's took; 0: what came to it was told, or it is a send that has been over for long. */
 GGAS_COLD uint64_t direct_under(const gmpi_buf *buf, uint64_t handle)
 {
-	auto *direct = reinterpret_cast<const gmpi_direct *>(buf->direct);
+	const gmpi_direct *direct = &buf->direct;
 	uint32_t mark = direct_mark(handle);
 	GGAS_NO_UNROLL
-	for (uint32_t peer = 0; direct && peer < direct->size; peer++) {
+	for (uint32_t peer = 0; direct->comm && peer < direct->size; peer++) {
 		const gmpi_channel *state = direct_state(buf, direct, peer);
 		GGAS_NO_UNROLL
 		for (uint32_t i = 0; i < 3 * GMPI_DIRECT_OPS; i++) {
@@ -108,16 +108,20 @@ GGAS_COLD uint64_t direct_under(const gmpi_buf *buf, uint64_t handle)
 	return 0;
 }
 
-/* The one whose place it took; 0: none. */
-GGAS_FN uint64_t direct_before(const gmpi_buf *buf, uint64_t handle)
+/* Of a handle that says that it took one's place: which; 0: what came to that was told. */
+GGAS_COLD uint64_t direct_found_before(const gmpi_buf *buf, uint64_t handle)
 {
-	if (!(handle >> GMPI_REQUEST_AFTER_SHIFT & 1))
-		return 0;
 	if (!direct_is_own(handle))
 		return direct_under(buf, handle);
 	gmpi_channel *state = direct_channel_of(buf, handle);
 	const gmpi_direct_op *op = state ? direct_op(state, handle) : nullptr;
 	return op ? op->before : 0;
+}
+
+/* The one whose place it took; 0: none. Each wait asks, so a bit answers, and all else stands elsewhere. */
+GGAS_FN uint64_t direct_before(const gmpi_buf *buf, uint64_t handle)
+{
+	return GGAS_RARE(handle >> GMPI_REQUEST_AFTER_SHIFT & 1) ? direct_found_before(buf, handle) : 0;
 }
 
 /* Nobody will ask any more what a receive came to. By one lane. */
@@ -141,7 +145,7 @@ GGAS_COLD bool direct_is_daemons(const gmpi_buf *buf, uint64_t handle)
 /* Such a one that took the place of a direct one. */
 GGAS_FN bool direct_is_after(const gmpi_buf *buf, uint64_t handle)
 {
-	return buf->direct && (handle >> GMPI_REQUEST_AFTER_SHIFT & 1) && direct_is_daemons(buf, handle);
+	return buf->direct.comm && (handle >> GMPI_REQUEST_AFTER_SHIFT & 1) && direct_is_daemons(buf, handle);
 }
 
 /* Asks the daemon for such a one: waits for it, or looks whether it is over. By the leader. */

@@ -39,6 +39,18 @@ template <class Access> GGAS_FN void store_line(uint8_t *to, uint64_t fits, uint
 		store_word(to + end - 8, fits + 8 - end, word);
 }
 
+/* The words of a message that thread `self` of `all` sends first. */
+GGAS_FN void load_first_words(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all, uint64_t *word)
+{
+	uint64_t at = reinterpret_cast<uint64_t>(from), words = bytes / 8;
+	for (uint32_t k = 0; k < lines_at_once; k++) {
+		uint64_t i = self + uint64_t(k) * all;
+		word[k] = 0;
+		if (i < words)
+			word[k] = at % 8 == 0 ? by_words::load(from + 8 * i) : load_word(from + 8 * i, 8);
+	}
+}
+
 /* The lines of one message: line 0 says what it is, the others have 8 of its bytes each. */
 struct direct_lines {
 	ggas_u128 *first;
@@ -47,20 +59,25 @@ struct direct_lines {
 	uint64_t report, timeout_ns;
 	uint32_t rank, peer, source_line;
 
-	/* The share of thread `self` of `all`. */
-	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all) const
+	/* The share of thread `self` of `all`; `loaded`: the words that it sends first, where it has them. */
+	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all, const uint64_t *loaded = nullptr) const
 	{
 		uint64_t at = reinterpret_cast<uint64_t>(from), words = bytes / 8;
 		if (self == 0)
 			put(0, info);
 		if (bytes % 8 && self == all - 1)
 			put(1 + words, load_word(from + 8 * words, bytes % 8));
+		uint64_t begin = self;
+		if (loaded) {
+			put_batch(loaded, words, begin, all);
+			begin += uint64_t(all) * lines_at_once;
+		}
 		if (at % 8 == 0)
-			send_words<by_words>(from, words, self, all);
+			send_words<by_words>(from, words, begin, all);
 		else if (at % 4 == 0)
-			send_words<by_halves>(from, words, self, all);
+			send_words<by_halves>(from, words, begin, all);
 		else
-			send_words<by_bytes>(from, words, self, all);
+			send_words<by_bytes>(from, words, begin, all);
 	}
 
 	/* Waits for all lines, also those that do not fit: the slot is given back behind it. `fits`: bytes that do. */
@@ -77,18 +94,23 @@ struct direct_lines {
 private:
 	GGAS_FN void put(uint64_t line, uint64_t word) const { ggas_store_relaxed(first + line, ggas_u128{ word, number }); }
 
-	template <class Access> GGAS_FN void send_words(const uint8_t *from, uint64_t words, uint32_t self, uint32_t all) const
+	GGAS_FN void put_batch(const uint64_t *word, uint64_t words, uint64_t begin, uint32_t all) const
+	{
+		for (uint32_t k = 0; k < lines_at_once; k++)
+			if (begin + k * all < words)
+				put(1 + begin + k * all, word[k]);
+	}
+
+	template <class Access> GGAS_FN void send_words(const uint8_t *from, uint64_t words, uint64_t begin, uint32_t all) const
 	{
 		uint64_t batch = uint64_t(all) * lines_at_once;
 		GGAS_NO_UNROLL
-		for (uint64_t i = self; i < words; i += batch) {
+		for (uint64_t i = begin; i < words; i += batch) {
 			uint64_t word[lines_at_once] = {};
 			for (uint32_t k = 0; k < lines_at_once; k++)
 				if (i + k * all < words)
 					word[k] = Access::load(from + 8 * (i + k * all));
-			for (uint32_t k = 0; k < lines_at_once; k++)
-				if (i + k * all < words)
-					put(1 + i + k * all, word[k]);
+			put_batch(word, words, i, all);
 		}
 	}
 

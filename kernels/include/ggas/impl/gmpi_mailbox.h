@@ -27,13 +27,18 @@ GGAS_FN ggas_u128 *direct_line(uint64_t box, uint64_t number, uint64_t slots, ui
 	return reinterpret_cast<ggas_u128 *>(box + direct_front + (number & (slots - 1)) * direct_lines_room(slot_bytes));
 }
 
+/* Pointer `offset` bytes into a member's part of the window (ggas.cuh). */
+template <class T> GGAS_FN T *direct_pointer(const gmpi_direct *direct, uint32_t owner, uint64_t offset)
+{
+	return reinterpret_cast<T *>(offset + (owner == direct->rank ? direct->local : direct->base + owner * direct->stride));
+}
+
 /* The mailbox of `owner` for messages of member `of` to its block of this number. */
 GGAS_FN uint64_t *direct_box(const gmpi_direct *direct, uint32_t block, uint32_t owner, uint32_t of)
 {
 	uint64_t bytes = direct_front + direct->slots * (direct_lines_room(direct->slot_bytes) + direct->slot_bytes);
 	uint64_t number = uint64_t(block) * direct->size + of;
-	return ggas_pointer_of_node<uint64_t>(reinterpret_cast<const ggas_window *>(direct->window), owner,
-					      direct->offset + number * bytes);
+	return direct_pointer<uint64_t>(direct, owner, direct->offset + number * bytes);
 }
 
 /* The lines of place `number`. */

@@ -119,7 +119,7 @@ GGAS_LONG gmpi_found gmpi_look(const gmpi_buf *buf, gmpi_port *port, gmpi_looks 
 GGAS_FN bool gmpi_any_direct(const gmpi_buf *buf, uint32_t count, const uint64_t *requests)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < count && buf->direct && !any; i++)
+	for (uint32_t i = 0; i < count && buf->direct.comm && !any; i++)
 		any = gmpi_is_direct(requests[i]);
 	return any;
 }
@@ -142,7 +142,7 @@ GGAS_LONG int gmpi_complete(const gmpi_buf *buf, uint32_t call, gmpi_looks how, 
 	uint32_t all = static_cast<uint32_t>(count);
 	bool waits = how.waits, direct = gmpi_any_direct(buf, all, requests);
 	how.waits = waits && !direct && all <= GMPI_REQUESTS;
-	uint64_t timeout = direct ? reinterpret_cast<const gmpi_direct *>(buf->direct)->timeout_ns : buf->timeout_ns;
+	uint64_t timeout = direct ? buf->direct.timeout_ns : buf->timeout_ns;
 	ggas_wait wait(direct ? buf->report : 0, timeout, GGAS_WAIT_ANSWER, buf->rank, ~0u, line);
 	for (uint32_t attempt = 0;; attempt++) {
 		/* The daemon answers in microseconds, in which direct ones would lie. */

@@ -39,9 +39,8 @@ template <ggas_scope Scope>
 GGAS_LONG void direct_tell_place(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t peer, uint64_t number, const gmpi_direct_op &op)
 {
 	using team = gmpi_team<Scope>;
-	auto *window = reinterpret_cast<const ggas_window *>(direct->window);
-	uint64_t offset = op.address - window->local, tag = static_cast<uint32_t>(op.tag);
-	bool is_there = op.address >= window->local && op.bytes <= window->size && offset <= window->size - op.bytes;
+	uint64_t offset = op.address - direct->local, tag = static_cast<uint32_t>(op.tag);
+	bool is_there = op.address >= direct->local && op.bytes <= direct->bytes && offset <= direct->bytes - op.bytes;
 	uint32_t block = buf->single ? 0 : ggas_block();
 	ggas_u128 *lines = direct_place_lines(direct_box(direct, block, peer, direct->rank), number);
 	team::meet();
@@ -69,9 +68,7 @@ GGAS_FN direct_place direct_place_of(const gmpi_direct *direct, uint64_t *mine, 
 		int wanted = static_cast<int>(what.lo & 0xffffffff);
 		/* One of another tag is an error that the receiver tells; its bytes stay away. */
 		if (known && (wanted == GMPI_ANY_TAG || wanted == tag)) {
-			auto *window = reinterpret_cast<const ggas_window *>(direct->window);
-			auto *there = ggas_pointer_of_node<uint8_t>(window, peer, where.lo);
-			place = { reinterpret_cast<uint64_t>(there), what.lo >> 32 };
+			place = { reinterpret_cast<uint64_t>(direct_pointer<uint8_t>(direct, peer, where.lo)), what.lo >> 32 };
 			ggas_fence_acquire();
 		}
 	}

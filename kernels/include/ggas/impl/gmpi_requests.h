@@ -24,7 +24,7 @@ template <class Team> struct gmpi_new_request {
 		if (Team::lane() != 0)
 			return;
 		uint64_t handle = result.error ? 0 : gmpi_handle(buf, result.number, persistent);
-		if (buf->direct && handle && !persistent && GGAS_RARE(gmpi_is_direct(*place)))
+		if (buf->direct.comm && handle && !persistent && GGAS_RARE(gmpi_is_direct(*place)))
 			handle |= direct_gives_place(buf, *place, handle);
 		*place = handle;
 	}
@@ -134,7 +134,7 @@ GGAS_FN gmpi_direct_ones gmpi_all_direct(const gmpi_buf *buf, uint32_t count, ui
 					 uint32_t line, int *error)
 {
 	bool any = false, others = false;
-	for (uint32_t i = 0; i < count && buf->direct; i++) {
+	for (uint32_t i = 0; i < count && buf->direct.comm; i++) {
 		uint64_t handle = requests[i];
 		any |= gmpi_is_direct(handle);
 		others |= handle && !gmpi_is_direct(handle);
