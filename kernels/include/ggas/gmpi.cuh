@@ -33,7 +33,7 @@
  *
  * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv, Sendrecv and the waits for them make
  * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block is in such a call.
- * So do Barrier, and Allreduce of up to 256 bytes (impl/gmpi_direct_reduce.h). Block i of a member talks to block i of the others, from
+ * So do Barrier, and Allreduce, Gather and Scatter whose vectors or blocks have up to 256 bytes (impl/gmpi_direct_reduce.h). Block i of a member talks to block i of the others, from
  * memory that need not be attached. What MPI calls assertions holds there: no
  * GMPI_ANY_SOURCE (GMPI_ERR_RANK), and receives come in the order of the sends: a message of another tag than the receive in its turn
  * fails that (GMPI_ERR_TAG). The status of a receive is kept until 32 later ones of the same sender were begun. All other calls are the
@@ -190,6 +190,16 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_RECV, told, gmpi_address(at), gmpi_int(count), gmpi_int(type),
 				      gmpi_int(source), gmpi_int(tag), comm);
 }
+/* Sends whose receive has been posted, as the program says; they are sends as any. */
+GMPI_SCOPED GMPI_Rsend(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm, GMPI_LINE)
+{
+	return GMPI_Send<Scope>(buf, at, count, type, dest, tag, comm, line);
+}
+GMPI_SCOPED GMPI_Irsend(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm,
+			GMPI_Request *request, GMPI_LINE)
+{
+	return GMPI_Isend<Scope>(buf, at, count, type, dest, tag, comm, request, line);
+}
 /* The buffers do not overlap. */
 GMPI_SCOPED GMPI_Sendrecv(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, int dest, int tag, void *to,
 			  int to_count, GMPI_Datatype to_type, int source, int to_tag, GMPI_Comm comm, GMPI_Status *status,
@@ -217,6 +227,16 @@ GMPI_SCOPED GMPI_Iprobe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, in
 	return gmpi_flagged<Scope>(both, flag);
 }
 
+/* Bytes of one. GMPI_ERR_TYPE: there is no such type. */
+GGAS_FN int GMPI_Type_size(GMPI_Datatype type, int *size)
+{
+	*size = static_cast<int>(static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK);
+	return *size ? GMPI_SUCCESS : GMPI_ERR_TYPE;
+}
+
+/* Seconds since a time in the past, by the GPU's clock for nanoseconds (the executor's host has its own): of one processor, not across. */
+GGAS_FN double GMPI_Wtime() { return 1e-9 * static_cast<double>(ggas_time_ns()); }
+
 /* What a status says, without the daemon. GMPI_ERR_ARG: the bytes are no whole number of them. */
 GGAS_FN int GMPI_Get_count(const GMPI_Status *status, GMPI_Datatype type, int *count)
 {
@@ -225,91 +245,7 @@ GGAS_FN int GMPI_Get_count(const GMPI_Status *status, GMPI_Datatype type, int *c
 	return !size ? GMPI_ERR_TYPE : status->bytes % size ? GMPI_ERR_ARG : GMPI_SUCCESS;
 }
 
-/* Collectives. In each communicator all members call them in the same order, by one block each. */
-GMPI_SCOPED GMPI_Barrier(gmpi_buf_t *buf, GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	if (gmpi_direct_of(buf, comm, 0))
-		return direct_reduce<Scope>(buf, nullptr, nullptr, 0, GMPI_BYTE, 0, line);
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_BARRIER, gmpi_nothing(), comm);
-}
-GMPI_SCOPED GMPI_Bcast(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int root, GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_BCAST, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
-				      gmpi_int(type), gmpi_int(root), comm);
-}
-GMPI_SCOPED GMPI_Reduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op, int root,
-			GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_REDUCE, gmpi_nothing(), gmpi_address(from), gmpi_address(to),
-				      gmpi_int(count), gmpi_int(type), gmpi_int(op), gmpi_int(root), comm);
-}
-GMPI_SCOPED GMPI_Allreduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op,
-			   GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	if (gmpi_direct_of(buf, comm, 0) && direct_reduces(count, type, op))
-		return direct_reduce<Scope>(buf, from, to, count, type, op, line);
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLREDUCE, gmpi_nothing(), gmpi_address(from),
-				      gmpi_address(to), gmpi_int(count), gmpi_int(type), gmpi_int(op), comm);
-}
-GMPI_SCOPED GMPI_Allgather(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
-			   GMPI_Datatype to_type, GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLGATHER, gmpi_nothing(), gmpi_address(from), gmpi_int(count),
-				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
-}
-GMPI_SCOPED GMPI_Alltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
-			  GMPI_Datatype to_type, GMPI_Comm comm, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_ALLTOALL, gmpi_nothing(), gmpi_address(from), gmpi_int(count),
-				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
-}
-
-/* The same, waited for later, as messages are. A communicator's collectives begin in the same order at all members, these and those above. */
-GMPI_SCOPED GMPI_Ibarrier(gmpi_buf_t *buf, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
-{
-	return ggas_impl::gmpi_collective<Scope>(buf, line, GMPI_CALL_IBARRIER, request, comm);
-}
-GMPI_SCOPED GMPI_Ibcast(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int root, GMPI_Comm comm,
-			GMPI_Request *request, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IBCAST, request, gmpi_address(at), gmpi_int(count), gmpi_int(type),
-				      gmpi_int(root), comm);
-}
-GMPI_SCOPED GMPI_Ireduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op, int root,
-			 GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IREDUCE, request, gmpi_address(from), gmpi_address(to), gmpi_int(count),
-				      gmpi_int(type), gmpi_int(op), gmpi_int(root), comm);
-}
-GMPI_SCOPED GMPI_Iallreduce(gmpi_buf_t *buf, const void *from, void *to, int count, GMPI_Datatype type, GMPI_Op op,
-			    GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLREDUCE, request, gmpi_address(from), gmpi_address(to),
-				      gmpi_int(count), gmpi_int(type), gmpi_int(op), comm);
-}
-GMPI_SCOPED GMPI_Iallgather(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
-			    GMPI_Datatype to_type, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLGATHER, request, gmpi_address(from), gmpi_int(count),
-				      gmpi_int(type), gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
-}
-GMPI_SCOPED GMPI_Ialltoall(gmpi_buf_t *buf, const void *from, int count, GMPI_Datatype type, void *to, int to_count,
-			   GMPI_Datatype to_type, GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
-{
-	using namespace ggas_impl;
-	return gmpi_collective<Scope>(buf, line, GMPI_CALL_IALLTOALL, request, gmpi_address(from), gmpi_int(count), gmpi_int(type),
-				      gmpi_address(to), gmpi_int(to_count), gmpi_int(to_type), comm);
-}
+#include "gmpi_collectives.cuh"
 
 /* Windows, which the host made. A put's source and a get's data are free or there after a flush or fence; displacements are bytes. A put or get
  * that was refused is told by this block's next flush or fence of that window, which does its work all the same. */

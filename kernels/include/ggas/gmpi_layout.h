@@ -53,7 +53,11 @@
 #define GMPI_CALL_IALLREDUCE	37
 #define GMPI_CALL_IALLGATHER	38
 #define GMPI_CALL_IALLTOALL	39
-#define GMPI_CALLS		40
+#define GMPI_CALL_GATHER	40	/* from, count, to, count, both types (the one of `to` from bit 32 on), root, communicator */
+#define GMPI_CALL_SCATTER	41
+#define GMPI_CALL_IGATHER	42	/* the same; the place of the request */
+#define GMPI_CALL_ISCATTER	43
+#define GMPI_CALLS		44
 
 /* Element 0 above the function. */
 #define GMPI_CALL_BITS		16

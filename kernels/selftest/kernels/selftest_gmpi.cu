@@ -108,6 +108,12 @@ template <ggas_scope Scope> GGAS_FN int later(const place &at, const selftest_gm
 	case GMPI_CALL_IALLTOALL:
 		return GMPI_Ialltoall<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
 					     number(a[5]), a[6], request);
+	case GMPI_CALL_IGATHER:
+		return GMPI_Igather<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]), number(a[5]),
+					   number(a[6]), a[7], request);
+	case GMPI_CALL_ISCATTER:
+		return GMPI_Iscatter<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]), number(a[5]),
+					    number(a[6]), a[7], request);
 	default:
 		return -1;
 	}
@@ -132,6 +138,12 @@ template <ggas_scope Scope> GGAS_FN int others(const place &at, const selftest_g
 	case GMPI_CALL_ALLTOALL:
 		return GMPI_Alltoall<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]),
 					    number(a[5]), a[6]);
+	case GMPI_CALL_GATHER:
+		return GMPI_Gather<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]), number(a[5]),
+					  number(a[6]), a[7]);
+	case GMPI_CALL_SCATTER:
+		return GMPI_Scatter<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), pointer(a[3]), number(a[4]), number(a[5]),
+					   number(a[6]), a[7]);
 	case GMPI_CALL_PUT:
 		return GMPI_Put<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4], number(a[5]),
 				       number(a[6]), a[7]);

@@ -250,6 +250,11 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 		return MPI_Iallgather(from, count, type, call->to, count, type, comm, request);
 	case GMPI_SHIM_ALLTOALL:
 		return MPI_Ialltoall(from, count, type, call->to, count, type, comm, request);
+	/* At the root the block that a gather takes, and that a scatter leaves, may be in place; elsewhere that is no buffer. */
+	case GMPI_SHIM_GATHER:
+		return MPI_Igather(from, count, type, call->to, count, type, call->rank, comm, request);
+	case GMPI_SHIM_SCATTER:
+		return MPI_Iscatter(call->from, count, type, call->to ? call->to : MPI_IN_PLACE, count, type, call->rank, comm, request);
 	case GMPI_SHIM_PUT:
 		return MPI_Rput(call->from, count, MPI_BYTE, call->rank, (MPI_Aint)call->displacement, count, MPI_BYTE,
 				wins[call->comm].window, request);

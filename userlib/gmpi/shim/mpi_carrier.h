@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define GMPI_SHIM_VERSION	2
+#define GMPI_SHIM_VERSION	3
 
 #define GMPI_SHIM_SEND		1
 #define GMPI_SHIM_RECV		2
@@ -22,10 +22,12 @@
 #define GMPI_SHIM_ALLTOALL	8
 #define GMPI_SHIM_PUT		9
 #define GMPI_SHIM_GET		10
+#define GMPI_SHIM_GATHER	11
+#define GMPI_SHIM_SCATTER	12
 
 /* One operation. Counts are of each block; ranks, tags and types are those of gmpi_layout.h. */
 struct gmpi_shim_call {
-	void *from, *to;	/* one buffer is in both; null `from`: in place */
+	void *from, *to;	/* one buffer is in both; null: in place, or none */
 	uint64_t displacement;
 	int32_t kind;		/* GMPI_SHIM_* */
 	int32_t comm;		/* communicator, or window */

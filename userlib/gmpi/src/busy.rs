@@ -47,6 +47,10 @@ const NAMES: [&str; GMPI_CALLS as usize] = [
     "GMPI_Iallreduce",
     "GMPI_Iallgather",
     "GMPI_Ialltoall",
+    "GMPI_Gather",
+    "GMPI_Scatter",
+    "GMPI_Igather",
+    "GMPI_Iscatter",
 ];
 
 /// Written by the daemon, read by the host.

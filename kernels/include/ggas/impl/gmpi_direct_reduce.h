@@ -106,19 +106,23 @@ public:
 	/* Sends this member's vector, and waits for those of all others. */
 	GGAS_FN int by_lines(crew &others, const uint8_t *own, bool fenced) const
 	{
-		send(own, fenced);
+		send([=](uint32_t) { return own; }, fenced);
 		int error = wait(others, 0, 1);
 		return error ? error : wait(others, 1, lines_);
 	}
 
-	/* This member's vector to all others; `fenced`: behind a release. */
-	GGAS_FN void send(const uint8_t *from, bool fenced) const
+	/* To each other member what `of(member)` gives: a vector of this member's, or null, of which there is line 0 alone. `fenced`: behind a
+	 * release. */
+	template <class Of> GGAS_FN void send(Of of, bool fenced) const
 	{
 		uint32_t all = (direct_->size - 1) * lines_;
 		GGAS_NO_UNROLL
 		for (uint32_t i = team::lane(); i < all; i += team::lanes()) {
 			uint32_t k = i % lines_, peer = i / lines_ + (i / lines_ >= direct_->rank);
-			uint64_t word = 8 * k < bytes_ ? load_word(from + 8 * k, bytes_ - 8 * k) : 0;
+			const uint8_t *from = of(peer);
+			if (!from && k)
+				continue;
+			uint64_t word = from && 8 * k < bytes_ ? load_word(from + 8 * k, bytes_ - 8 * k) : 0;
 			ggas_u128 *line = board(peer, direct_->rank) + k;
 			if (fenced)
 				ggas_store_fenced(line, ggas_u128{ word, mark_ });
@@ -127,15 +131,15 @@ public:
 		}
 	}
 
-	/* Waits for lines `begin` to `end` of all others. */
-	GGAS_FN int wait(crew &others, uint32_t begin, uint32_t end) const
+	/* Waits for lines `begin` to `end` of all others, or of one of them. */
+	GGAS_FN int wait(crew &others, uint32_t begin, uint32_t end, uint32_t one = ~0u) const
 	{
-		uint32_t each = end - begin, all = (direct_->size - 1) * each;
+		uint32_t each = end - begin, all = (one == ~0u ? direct_->size - 1 : 1) * each;
 		direct_waited waited = { 0, 1, 0, first_looks, 0, 0 };
 		int wrong = GMPI_SUCCESS;
 		GGAS_NO_UNROLL
 		for (uint32_t done = 0; done < all;) {
-			uint32_t i = done + team::lane(), peer = i / each + (i / each >= direct_->rank);
+			uint32_t i = done + team::lane(), peer = one == ~0u ? i / each + (i / each >= direct_->rank) : one;
 			bool here = i >= all;
 			GGAS_NO_UNROLL
 			for (uint32_t look = 0; look < waited.looks && !here; look++) {
@@ -173,6 +177,15 @@ public:
 			store_word(to + at, width, sum);
 		}
 	}
+
+	/* Where a block of bytes_ goes that a member has stored here, or that lies here itself. By all lanes: word `k` of it. */
+	GGAS_FN void take_word(uint8_t *to, uint32_t of, const uint8_t *own, uint32_t k) const
+	{
+		uint64_t left = bytes_ - 8 * k;
+		store_word(to + 8 * k, left, of == direct_->rank ? load_word(own + 8 * k, left) : ggas_watch_line(board(direct_->rank, of) + k).lo);
+	}
+	GGAS_FN uint32_t words() const { return (bytes_ + 7) / 8; }
+	GGAS_FN uint32_t lines() const { return lines_; }
 
 	/* Whether each lane can have one member's vector, of one element at most. */
 	GGAS_FN static bool fits_lanes(const gmpi_direct *direct, int count) { return count <= 1 && direct->size <= team::lanes(); }

@@ -37,7 +37,8 @@ impl Type {
     }
 }
 
-/// What is started. Arguments have been checked against the communicator; spans are as long as their counts say.
+/// What is started. Arguments have been checked against the communicator; spans are as long as their counts say. Of gathers and scatters those
+/// that are not the root have one block, which is both `from` and `to`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "MPI's arguments")]
 pub enum Operation {
@@ -49,6 +50,8 @@ pub enum Operation {
     Allreduce { from: Span, to: Span, of: Type, op: u32, comm: Comm },
     Allgather { from: Span, to: Span, of: Type, comm: Comm },
     Alltoall { from: Span, to: Span, of: Type, comm: Comm },
+    Gather { from: Span, to: Span, of: Type, root: u32, comm: Comm },
+    Scatter { from: Span, to: Span, of: Type, root: u32, comm: Comm },
     Put { at: Span, rank: u32, displacement: u64, win: Win },
     Get { at: Span, rank: u32, displacement: u64, win: Win },
     Flush { rank: Option<u32>, win: Win },

@@ -1,7 +1,7 @@
 //! Arguments of calls, checked: what a kernel wrote may be anything.
 
 use crate::carrier::{Comm, Operation, Place, Type};
-use crate::layout::{self, GMPI_IN_PLACE_ADDRESS, GMPI_PROC_NULL};
+use crate::layout::{self, GMPI_PROC_NULL};
 use crate::memory::Span;
 use crate::rings::Attribute;
 use crate::{Class, Status};
@@ -26,7 +26,7 @@ pub(super) fn type_of(element: u64) -> Result<Type, Class> {
 }
 
 /// Bytes of `count` elements.
-fn bytes(count: u64, of: Type) -> Result<u64, Class> {
+pub(super) fn bytes(count: u64, of: Type) -> Result<u64, Class> {
     u64::try_from(int(count)).map(|count| count * of.size() as u64).map_err(|_| Class::COUNT)
 }
 
@@ -37,7 +37,7 @@ impl Daemon {
     }
 
     /// The bytes of `count` elements at an address.
-    fn span(&self, at: u64, count: u64, of: Type) -> Result<Span, Class> {
+    pub(super) fn span(&self, at: u64, count: u64, of: Type) -> Result<Span, Class> {
         self.attached.span(at, bytes(count, of)?)
     }
 
@@ -68,79 +68,6 @@ impl Daemon {
         let (comm, place) = self.comm(comm)?;
         let (from, tag) = source(rank, tag, place, true)?;
         Ok((comm, from, tag))
-    }
-
-    /// By the function that waits for it.
-    pub(super) fn collective(&self, call: &Attribute, function: u32) -> Result<Operation, Class> {
-        match function {
-            layout::GMPI_CALL_BARRIER => {
-                self.comm(call.elements[1]).map(|(comm, _)| Operation::Barrier { comm })
-            }
-            layout::GMPI_CALL_BCAST => self.broadcast(call),
-            layout::GMPI_CALL_REDUCE => self.reduction(call, false),
-            layout::GMPI_CALL_ALLREDUCE => self.reduction(call, true),
-            layout::GMPI_CALL_ALLGATHER => self.gather(call, false),
-            layout::GMPI_CALL_ALLTOALL => self.gather(call, true),
-            _ => Err(Class::CALL),
-        }
-    }
-
-    fn broadcast(&self, call: &Attribute) -> Result<Operation, Class> {
-        let [_, at, count, of, root, comm, ..] = call.elements;
-        let (comm, place) = self.comm(comm)?;
-        let of = type_of(of)?;
-        Ok(Operation::Bcast { at: self.span(at, count, of)?, of, root: root_of(root, place)?, comm })
-    }
-
-    fn reduction(&self, call: &Attribute, everywhere: bool) -> Result<Operation, Class> {
-        let [_, from, to, count, of, op, root, comm, ..] = call.elements;
-        let (root, comm) = if everywhere { (0, root) } else { (root, comm) };
-        let (comm, place) = self.comm(comm)?;
-        let of = type_of(of)?;
-        let op = u32::try_from(op).map_err(|_| Class::OP)?;
-        if !crate::carrier::own::allows(op, of) {
-            return Err(Class::OP);
-        }
-        let root = root_of(root, place)?;
-        let receives = everywhere || root == place.rank;
-        let in_place = from == u64::from(GMPI_IN_PLACE_ADDRESS);
-        if in_place && !receives {
-            return Err(Class::BUFFER);
-        }
-        let from = self.span(if in_place { to } else { from }, count, of)?;
-        // Only the root's buffer for the result is looked at.
-        let to = if receives { self.span(to, count, of)? } else { from.clone() };
-        Ok(match everywhere {
-            true => Operation::Allreduce { from, to, of, op, comm },
-            false => Operation::Reduce { from, to, of, op, root, comm },
-        })
-    }
-
-    fn gather(&self, call: &Attribute, all_to_all: bool) -> Result<Operation, Class> {
-        let [_, from, count, of, to, to_count, to_of, comm, ..] = call.elements;
-        let (comm, place) = self.comm(comm)?;
-        let to_of = type_of(to_of)?;
-        let block = bytes(to_count, to_of)?;
-        let to = self.attached.span(to, block.checked_mul(place.size.into()).ok_or(Class::COUNT)?)?;
-        let in_place = from == u64::from(GMPI_IN_PLACE_ADDRESS);
-        if in_place && all_to_all {
-            return Err(Class::ARG);
-        }
-        if in_place {
-            let offset = to.offset + place.rank as usize * block as usize;
-            let from = Span { offset, len: block as usize, ..to.clone() };
-            return Ok(Operation::Allgather { from, to, of: to_of, comm });
-        }
-        let of = type_of(of)?;
-        if bytes(count, of)? != block {
-            return Err(Class::COUNT);
-        }
-        let all = if all_to_all { place.size.into() } else { 1 };
-        let from = self.attached.span(from, block * all)?;
-        Ok(match all_to_all {
-            true => Operation::Alltoall { from, to, of, comm },
-            false => Operation::Allgather { from, to, of, comm },
-        })
     }
 
     /// A put or get; `None`: with nobody.
@@ -179,7 +106,7 @@ impl Daemon {
     }
 }
 
-fn root_of(element: u64, place: Place) -> Result<u32, Class> {
+pub(super) fn root_of(element: u64, place: Place) -> Result<u32, Class> {
     u32::try_from(int(element)).ok().filter(|root| *root < place.size).ok_or(Class::ROOT)
 }
 

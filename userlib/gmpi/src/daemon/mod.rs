@@ -1,6 +1,7 @@
 //! The daemon: takes calls from the rings of kernels, makes them, and answers (GMPI paper, III C). It never waits for one call while
 //! others could go on: what MPI would wait for is started, and looked at each round.
 
+mod collectives;
 mod decode;
 mod exchange;
 mod handles;
@@ -235,7 +236,9 @@ impl Daemon {
             | layout::GMPI_CALL_BCAST
             | layout::GMPI_CALL_REDUCE
             | layout::GMPI_CALL_ALLGATHER
-            | layout::GMPI_CALL_ALLTOALL => self.run(&self.collective(call, function)?),
+            | layout::GMPI_CALL_ALLTOALL
+            | layout::GMPI_CALL_GATHER
+            | layout::GMPI_CALL_SCATTER => self.run(&self.collective(call, function)?),
             layout::GMPI_CALL_ALLREDUCE => {
                 let operation = self.collective(call, function)?;
                 let message = self.carry(operation, call.carried(7))?;
@@ -246,7 +249,9 @@ impl Daemon {
             | layout::GMPI_CALL_IREDUCE
             | layout::GMPI_CALL_IALLREDUCE
             | layout::GMPI_CALL_IALLGATHER
-            | layout::GMPI_CALL_IALLTOALL => self.begin_collective(call, function, handle),
+            | layout::GMPI_CALL_IALLTOALL
+            | layout::GMPI_CALL_IGATHER
+            | layout::GMPI_CALL_ISCATTER => self.begin_collective(call, function, handle),
             layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET => self.start_one_sided(call),
             layout::GMPI_CALL_WIN_FLUSH => self.run(&self.flush(first, second)?),
             layout::GMPI_CALL_WIN_FENCE => self.fence(second),
@@ -280,25 +285,6 @@ impl Daemon {
             Err(class) => Err(class),
         };
         self.requests.add(handle, place, what, started);
-        started.map(|_| done())
-    }
-
-    /// A collective that a request stands for; its place comes behind the arguments.
-    fn begin_collective(&mut self, call: &Attribute, function: u32, handle: u64) -> Result<Outcome, Class> {
-        let (waits, arguments, what) = match function {
-            layout::GMPI_CALL_IBARRIER => (layout::GMPI_CALL_BARRIER, 1, "barrier"),
-            layout::GMPI_CALL_IBCAST => (layout::GMPI_CALL_BCAST, 5, "broadcast"),
-            layout::GMPI_CALL_IREDUCE => (layout::GMPI_CALL_REDUCE, 7, "reduction"),
-            layout::GMPI_CALL_IALLREDUCE => (layout::GMPI_CALL_ALLREDUCE, 6, "reduction"),
-            layout::GMPI_CALL_IALLGATHER => (layout::GMPI_CALL_ALLGATHER, 7, "allgather"),
-            _ => (layout::GMPI_CALL_ALLTOALL, 7, "alltoall"),
-        };
-        if self.requests.is_full() {
-            self.requests.refuse(handle);
-            return Err(Class::NO_MEM);
-        }
-        let started = self.collective(call, waits).and_then(|operation| self.carrier.start(&operation));
-        self.requests.add(handle, call.elements[1 + arguments], what, started);
         started.map(|_| done())
     }
 

@@ -107,7 +107,9 @@ fn named(function: u32, first: impl FnOnce() -> u64) -> Option<usize> {
         | layout::GMPI_CALL_REDUCE
         | layout::GMPI_CALL_IALLREDUCE
         | layout::GMPI_CALL_ALLGATHER
-        | layout::GMPI_CALL_ALLTOALL => 7,
+        | layout::GMPI_CALL_ALLTOALL
+        | layout::GMPI_CALL_GATHER
+        | layout::GMPI_CALL_SCATTER => 7,
         layout::GMPI_CALL_SEND
         | layout::GMPI_CALL_RECV
         | layout::GMPI_CALL_ALLREDUCE
@@ -118,7 +120,9 @@ fn named(function: u32, first: impl FnOnce() -> u64) -> Option<usize> {
         | layout::GMPI_CALL_GET
         | layout::GMPI_CALL_IREDUCE
         | layout::GMPI_CALL_IALLGATHER
-        | layout::GMPI_CALL_IALLTOALL => 8,
+        | layout::GMPI_CALL_IALLTOALL
+        | layout::GMPI_CALL_IGATHER
+        | layout::GMPI_CALL_ISCATTER => 8,
         layout::GMPI_CALL_SENDRECV => 11,
         layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE | layout::GMPI_CALL_IBARRIER => 2,
         layout::GMPI_CALL_WAIT

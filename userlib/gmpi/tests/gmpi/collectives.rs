@@ -4,6 +4,7 @@ use ggas_gmpi::layout::*;
 use ggas_gmpi::{Comm, GmpiError};
 use ggas_selftest::args::*;
 
+use crate::rooted::Member;
 use crate::world::*;
 
 #[test]
@@ -51,6 +52,59 @@ fn collectives_of_every_size() {
         }
         let most = world.ranks[size - 1].memory.read_u64s(BYTES / 2 + 16384, 5).expect("in range");
         assert!(most.iter().zip(1000 * (size as u64 - 1)..).all(|(got, expected)| *got == expected));
+    }
+}
+
+fn member(world: &World, rank: usize, root: usize, count: u64, comm: u64) -> Member {
+    Member { at: world.ranks[rank].at(0), rank, size: world.ranks.len(), root, count, comm }
+}
+
+#[test]
+fn gathers_and_scatters_of_every_size_and_root() {
+    for size in [1, 2, 3, 5] {
+        let world = World::new(size, &config());
+        // None, less than a frame, more than one.
+        for (root, count) in (0..size).flat_map(|root| [0, 3, 1300].map(|count| (root, count))) {
+            let members = || (0..size).map(|rank| member(&world, rank, root, count, WORLD));
+            world.succeed(members().map(|member| member.script(true)).collect());
+            for member in members() {
+                let memory = &world.ranks[member.rank].memory;
+                member.check(true, |offset, count| memory.read_u64s(offset, count).expect("in range"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_gather_or_scatter_is_told_before_others_wait() {
+    let world = World::new(2, &config());
+    let (at, to, long) = (world.ranks[0].at(0), world.ranks[0].at(BYTES / 2), LONG);
+    let in_place = u64::from(GMPI_IN_PLACE_ADDRESS);
+    let none = -1i64 as u64;
+    for call in [GMPI_CALL_GATHER, GMPI_CALL_SCATTER] {
+        // By the root: its own block differs from the others'.
+        let mut wrong = vec![
+            ([at, 2, long, to, 3, long, 0, WORLD], GMPI_ERR_COUNT),
+            ([at, none, long, to, none, long, 0, WORLD], GMPI_ERR_COUNT),
+            ([at, 2, 9, to, 2, 9, 0, WORLD], GMPI_ERR_TYPE),
+            ([at, 2, long, to, 2, long, 2, WORLD], GMPI_ERR_ROOT),
+            ([at, 2, long, to, 2, long, none, WORLD], GMPI_ERR_ROOT),
+            ([at, 2, long, to, 2, long, 0, 99], GMPI_ERR_COMM),
+        ];
+        // Two blocks do not fit; elsewhere than at the root nothing is in place.
+        let end = world.ranks[0].at(BYTES - 24);
+        wrong.push(match call {
+            GMPI_CALL_GATHER => ([at, 2, long, end, 2, long, 0, WORLD], GMPI_ERR_BUFFER),
+            _ => ([end, 2, long, to, 2, long, 0, WORLD], GMPI_ERR_BUFFER),
+        });
+        wrong.push(match call {
+            GMPI_CALL_GATHER => ([in_place, 2, long, to, 2, long, 1, WORLD], GMPI_ERR_BUFFER),
+            _ => ([at, 2, long, in_place, 2, long, 1, WORLD], GMPI_ERR_BUFFER),
+        });
+        let script = wrong.iter().fold(Script::default(), |script, (call_of, _)| script.call(call, call_of));
+        let results = world.run(vec![script, Script::default()]);
+        let expected: Vec<u32> = wrong.iter().map(|(_, error)| *error).collect();
+        assert_eq!(results[0].errors(0), expected, "call {call}");
     }
 }
 

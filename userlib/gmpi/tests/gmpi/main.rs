@@ -13,6 +13,7 @@ mod many;
 mod messages;
 mod programs;
 mod random;
+mod rooted;
 mod short;
 mod windows;
 mod world;

@@ -4,6 +4,7 @@ use ggas_gmpi::Comm;
 use ggas_gmpi::layout::*;
 use ggas_selftest::args::*;
 
+use crate::rooted::Member;
 use crate::start::Here;
 use crate::world::{BYTES, INT, LONG, Script, WORLD};
 
@@ -53,6 +54,7 @@ pub fn everything(here: &Here) {
     assert_eq!(here.read(BYTES / 2 + 256, size as usize), (0..size).map(|r| of(r, rank)).collect::<Vec<_>>());
     assert_eq!(here.read(0, 2), [of(size - 1, 0).pow(size as u32), of(size - 1, 1)]);
     later(here);
+    rooted(here);
     wrong(here);
     others(here);
 }
@@ -104,6 +106,16 @@ fn later(here: &Here) {
     assert_eq!(here.read(BYTES / 2, 1), [(0..size).map(|rank| 1000 * rank).sum::<u64>()]);
     assert_eq!(here.read(BYTES / 2 + 128, size as usize), (0..size).map(|of| 1000 * of).collect::<Vec<_>>());
     assert_eq!(here.read(BYTES / 2 + 256, 1), [rank]);
+}
+
+/// Gathers and scatters of each root.
+fn rooted(here: &Here) {
+    let (rank, size, at) = (here.gmpi.rank() as usize, here.gmpi.size() as usize, here.at(0));
+    for (root, count) in (0..size).flat_map(|root| [0, 1, 25, 1300].map(|count| (root, count))) {
+        let member = Member { at, rank, size, root, count, comm: WORLD };
+        here.succeed(member.script(true));
+        member.check(true, |offset, count| here.read(offset, count));
+    }
 }
 
 /// Errors of the carrier arrive as classes.

@@ -7,6 +7,8 @@ mod libraries;
 mod programs;
 #[path = "../gmpi/random/mod.rs"]
 mod random;
+#[path = "../gmpi/rooted.rs"]
+mod rooted;
 mod start;
 #[path = "../gmpi/world.rs"]
 mod world;

@@ -83,6 +83,21 @@ impl Mpi {
                 typed(&mut call, shim::ALLTOALL, *comm, from.len / size, *of)?;
                 (call, Some(from), Some(to))
             }
+            Operation::Gather { from, to, of, root, comm } => {
+                typed(&mut call, shim::GATHER, *comm, from.len, *of)?;
+                call.rank = rank(root);
+                let receives = self.place_of(*comm)?.rank == *root;
+                (call, Some(from), receives.then_some(to))
+            }
+            Operation::Scatter { from, to, of, root, comm } => {
+                typed(&mut call, shim::SCATTER, *comm, to.len, *of)?;
+                call.rank = rank(root);
+                let place = self.place_of(*comm)?;
+                let sends = place.rank == *root;
+                let own = from.address() + u64::from(place.rank) * to.len as u64;
+                let stays = sends && to.address() == own;
+                (call, sends.then_some(from), (!stays).then_some(to))
+            }
             Operation::Put { at, rank, displacement, win }
             | Operation::Get { at, rank, displacement, win } => {
                 let puts = matches!(operation, Operation::Put { .. });
@@ -115,14 +130,15 @@ impl Mpi {
             status,
         };
         // What is sent from where it arrives is sent in place; what lies across that is copied, as MPI forbids it.
-        let place = |from: &Span, to: &Span| to.address() + self.offset_in_place(operation, from);
-        let in_place = from.zip(to).is_some_and(|(from, to)| from.address() == place(from, to));
+        let place = |from: &Span, to: &Span| Some(to.address() + self.offset_in_place(operation, from)?);
+        let in_place = from.zip(to).is_some_and(|(from, to)| Some(from.address()) == place(from, to));
         let across = from.zip(to).is_some_and(|(from, to)| {
             from.address() < to.address() + to.len as u64 && to.address() < from.address() + from.len as u64
         });
         if let Some(to) = to {
             call.to = to.address() as *mut _;
-            if keeps || self.stages(to, operation) {
+            // The address of a copy of nothing may be what a library calls MPI_IN_PLACE.
+            if to.len > 0 && (keeps || self.stages(to, operation)) {
                 started.to_copy = if keeps { vec![0; to.len] } else { read(to)? };
                 call.to = started.to_copy.as_mut_ptr().cast();
                 started.to = Some(to.clone());
@@ -131,7 +147,7 @@ impl Mpi {
         if let Some(from) = from.filter(|_| !in_place || keeps) {
             call.from = from.address() as *const _;
             let short = short.filter(|bytes| bytes.len() == from.len);
-            if short.is_some() || across || self.stages(from, operation) {
+            if from.len > 0 && (short.is_some() || across || self.stages(from, operation)) {
                 started.from_copy = short.map_or_else(|| read(from), |bytes| Ok(bytes.to_vec()))?;
                 call.from = started.from_copy.as_ptr().cast();
             }
@@ -151,13 +167,14 @@ impl Mpi {
         Ok(token)
     }
 
-    /// Where the own part is in what arrives.
-    fn offset_in_place(&self, operation: &Operation, from: &Span) -> u64 {
+    /// Where the own part is in what arrives; `None`: that is not all of what is sent.
+    fn offset_in_place(&self, operation: &Operation, from: &Span) -> Option<u64> {
         match operation {
-            Operation::Allgather { comm, .. } => {
-                self.place(*comm).map_or(0, |place| u64::from(place.rank) * from.len as u64)
+            Operation::Allgather { comm, .. } | Operation::Gather { comm, .. } => {
+                self.place(*comm).map(|place| u64::from(place.rank) * from.len as u64)
             }
-            _ => 0,
+            Operation::Scatter { .. } => None,
+            _ => Some(0),
         }
     }
 

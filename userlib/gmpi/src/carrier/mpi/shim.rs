@@ -8,7 +8,7 @@ use crate::GmpiError;
 use crate::library::{functions, said};
 
 /// `GMPI_SHIM_VERSION`.
-const VERSION: c_int = 2;
+const VERSION: c_int = 3;
 
 pub const SEND: i32 = 1;
 pub const RECV: i32 = 2;
@@ -20,6 +20,8 @@ pub const ALLGATHER: i32 = 7;
 pub const ALLTOALL: i32 = 8;
 pub const PUT: i32 = 9;
 pub const GET: i32 = 10;
+pub const GATHER: i32 = 11;
+pub const SCATTER: i32 = 12;
 
 /// `struct gmpi_shim_call`.
 #[derive(Clone, Copy, Debug)]

@@ -185,6 +185,25 @@ impl Own {
                     },
                 )
             }
+            Operation::Gather { from, to, root, comm, .. } => {
+                let Place { rank, size } = place(*comm)?;
+                let (block, is_root) = (from.len, rank == *root);
+                let (len, own) = if is_root { (to.len, rank as usize * block) } else { (block, 0) };
+                let mut data = vec![0; len];
+                data[own..own + block].copy_from_slice(&read(from)?);
+                let rounds = schedule::gather(rank, size, *root, block);
+                let result = Some((0..if is_root { len } else { 0 }, to.clone()));
+                (*comm, Begin { rounds, data, combine: None, result, keeps })
+            }
+            Operation::Scatter { from, to, root, comm, .. } => {
+                let Place { rank, size } = place(*comm)?;
+                let (block, is_root) = (to.len, rank == *root);
+                let (data, own) =
+                    if is_root { (read(from)?, rank as usize * block) } else { (vec![0; block], 0) };
+                let rounds = schedule::scatter(rank, size, *root, block);
+                let result = Some((own..own + block, to.clone()));
+                (*comm, Begin { rounds, data, combine: None, result, keeps })
+            }
             Operation::Barrier { comm } => {
                 let Place { rank, size } = place(*comm)?;
                 let rounds = schedule::barrier(rank, size);

@@ -123,6 +123,26 @@ pub fn alltoall(rank: u32, size: u32, block: usize) -> Vec<Round> {
     }]
 }
 
+/// All to the root at once. Its buffer holds `size` blocks, the own one in place; that of others their block.
+pub fn gather(rank: u32, size: u32, root: u32, block: usize) -> Vec<Round> {
+    if rank != root {
+        return vec![send(root, 0..block)];
+    }
+    let at = |of: u32| of as usize * block..(of as usize + 1) * block;
+    let others = (1..size).map(|step| (rank + step) % size);
+    vec![Round { sends: Vec::new(), receives: others.map(|from| (from, at(from), Take::Copy)).collect() }]
+}
+
+/// The same buffers, the other way.
+pub fn scatter(rank: u32, size: u32, root: u32, block: usize) -> Vec<Round> {
+    if rank != root {
+        return vec![receive(root, 0..block, Take::Copy)];
+    }
+    let at = |of: u32| of as usize * block..(of as usize + 1) * block;
+    let others = (1..size).map(|step| (rank + step) % size);
+    vec![Round { sends: others.map(|to| (to, at(to))).collect(), receives: Vec::new() }]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +212,25 @@ mod tests {
             run(all(&|rank| allreduce(rank, size, 2)), &mut data);
             assert!(data.iter().all(|bytes| *bytes == sum), "{size}");
             gathers(size);
+            (0..size).for_each(|root| of_a_root(size, root));
+        }
+    }
+
+    fn of_a_root(size: u32, root: u32) {
+        let all = |make: &dyn Fn(u32) -> Vec<Round>| (0..size).map(make).collect::<Vec<_>>();
+        let block = |rank: u32| vec![rank as u8 + 1, 100 + rank as u8];
+        let whole: Vec<u8> = (0..size).flat_map(block).collect();
+        let mut data: Vec<Vec<u8>> = (0..size).map(block).collect();
+        data[root as usize] = vec![0; whole.len()];
+        data[root as usize][2 * root as usize..][..2].copy_from_slice(&block(root));
+        run(all(&|rank| gather(rank, size, root, 2)), &mut data);
+        assert_eq!(data[root as usize], whole, "{size} {root}");
+
+        let mut data = vec![vec![0; 2]; size as usize];
+        data[root as usize] = whole.clone();
+        run(all(&|rank| scatter(rank, size, root, 2)), &mut data);
+        for rank in (0..size).filter(|rank| *rank != root) {
+            assert_eq!(data[rank as usize], block(rank), "{size} {root}");
         }
     }
 

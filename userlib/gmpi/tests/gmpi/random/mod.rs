@@ -3,13 +3,14 @@
 
 #![allow(dead_code, reason = "not every test binary uses all")]
 
+mod collectives;
 mod plan;
 
 use ggas_gmpi::layout::*;
 use ggas_selftest::args::*;
 
 pub use self::plan::{AREA, Plan, communicators, difference, seeds};
-use crate::world::{ANY, LONG};
+use crate::world::ANY;
 
 const OF_BYTES: u64 = GMPI_BYTE as u64;
 /// Limits of the ways that messages go, with those beside them.
@@ -20,7 +21,6 @@ const SIZES: [usize; 26] = [
 /// Those of messages that go from kernel to kernel, of which a few are long.
 const DIRECT: [usize; 12] = [0, 1, 8, 247, 248, 249, 512, 513, 4096, 4097, 1024, 2000];
 const PLACED: [usize; 4] = [32_767, 32_768, 32_769, 40_000];
-const COUNTS: [usize; 11] = [0, 1, 2, 24, 25, 26, 28, 29, 100, 504, 1200];
 
 /// Communicators of a rank: all; all the other way round; those whose ranks are both even or both odd; where it is given, all from kernel to
 /// kernel.
@@ -33,10 +33,6 @@ fn members(kind: usize, rank: usize, size: usize) -> Vec<usize> {
         1 => (0..size).rev().collect(),
         _ => (0..size).filter(|other| other % 2 == rank % 2).collect(),
     }
-}
-
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// A message, and the receive that takes it.
@@ -131,77 +127,6 @@ impl Program<'_> {
             plan.call(GMPI_CALL_SENDRECV, &arguments, 0);
             let status = plan.status(1);
             plan.statuses.push((status, (from as i32, 9, 0, data[from].len() as u64)));
-        }
-    }
-
-    /// A collective; of one that does not wait: its requests, by member.
-    fn collective(&mut self, kind: usize, group: &[usize], waits: bool) {
-        let (n, count) = (group.len(), COUNTS[self.rng.usize(0..COUNTS.len())]);
-        let (which, root, in_place) = (self.rng.usize(0..6), self.rng.usize(0..n), self.rng.u8(0..4) == 0);
-        let (op, add): (u32, fn(u64, u64) -> u64) = match self.rng.usize(0..3) {
-            0 => (GMPI_SUM, u64::wrapping_add),
-            1 => (GMPI_BXOR, |a, b| a ^ b),
-            _ => (GMPI_MAX, |a, b| (a as i64).max(b as i64) as u64),
-        };
-        // Blocks that all members have for each other are shorter.
-        let count = if which >= 4 { count.min(100) } else { count };
-        let own = if which == 5 { count * n } else { count };
-        let data: Vec<Vec<u64>> =
-            (0..n).map(|_| std::iter::repeat_with(|| self.rng.u64(..)).take(own).collect()).collect();
-        let sum: Vec<u64> =
-            (0..count).map(|i| data.iter().map(|data| data[i]).reduce(add).unwrap_or(0)).collect();
-        for (i, rank) in group.iter().enumerate() {
-            let rng = &mut *self.rng;
-            let plan = &mut self.plans[*rank];
-            let (comm, c, op) = (plan.comms[kind], count as u64, u64::from(op));
-            let (len, mine) = (8 * count, bytes_of(&data[i]));
-            // A buffer that is sent from and received into.
-            let both = |plan: &mut Plan, before: &[u8], after: &[u8], rng: &mut fastrand::Rng| {
-                let at = plan.source(before, rng);
-                let offset = (at - plan.base) as usize;
-                plan.after[offset..offset + after.len()].copy_from_slice(after);
-                at
-            };
-            let (call, arguments) = match which {
-                0 => (GMPI_CALL_BARRIER, vec![comm]),
-                1 => {
-                    let at = both(plan, &mine, &bytes_of(&data[root]), rng);
-                    (GMPI_CALL_BCAST, vec![at, c, LONG, root as u64, comm])
-                }
-                2 if i == root && in_place => {
-                    let at = both(plan, &mine, &bytes_of(&sum), rng);
-                    (GMPI_CALL_REDUCE, vec![GMPI_IN_PLACE_ADDRESS.into(), at, c, LONG, op, root as u64, comm])
-                }
-                2 => {
-                    let result = if i == root { bytes_of(&sum) } else { Vec::new() };
-                    let (from, to) = (plan.source(&mine, rng), plan.target(len, &result, rng));
-                    (GMPI_CALL_REDUCE, vec![from, to, c, LONG, op, root as u64, comm])
-                }
-                3 if in_place => {
-                    let at = both(plan, &mine, &bytes_of(&sum), rng);
-                    (GMPI_CALL_ALLREDUCE, vec![GMPI_IN_PLACE_ADDRESS.into(), at, c, LONG, op, comm])
-                }
-                3 => {
-                    let (from, to) = (plan.source(&mine, rng), plan.target(len, &bytes_of(&sum), rng));
-                    (GMPI_CALL_ALLREDUCE, vec![from, to, c, LONG, op, comm])
-                }
-                4 => {
-                    let from = plan.source(&mine, rng);
-                    let to = plan.target(len * n, &bytes_of(&data.concat()), rng);
-                    (GMPI_CALL_ALLGATHER, vec![from, c, LONG, to, c, LONG, comm])
-                }
-                _ => {
-                    let block = |from: &Vec<u64>| from[i * count..(i + 1) * count].to_vec();
-                    let all: Vec<u64> = data.iter().flat_map(block).collect();
-                    let (from, to) = (plan.source(&mine, rng), plan.target(len * n, &bytes_of(&all), rng));
-                    (GMPI_CALL_ALLTOALL, vec![from, c, LONG, to, c, LONG, comm])
-                }
-            };
-            let later = call + GMPI_CALL_IBARRIER - GMPI_CALL_BARRIER;
-            plan.call(if waits { call } else { later }, &arguments, 0);
-            if !waits {
-                plan.request();
-            }
         }
     }
 
