@@ -11,6 +11,7 @@ mod host;
 mod lengths;
 mod lent;
 mod move_bytes;
+mod reading;
 pub mod runs;
 mod table;
 

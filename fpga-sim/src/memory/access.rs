@@ -8,6 +8,7 @@ use super::flight::{InFlight, Mover};
 use super::foreign::Foreign;
 use super::host::{EndSession, HostMemory, SESSION};
 use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
+use super::reading;
 use super::runs::Runs;
 use super::table::{find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState, WRITE_MAX, Width};
@@ -19,11 +20,14 @@ impl Memory for HostMemory {
         if !SESSION.get().0.is_null() {
             return work(); // the outer one serves, whatever memory it is of
         }
-        let table = self.table.load();
-        SESSION.set((self, std::ptr::from_ref(&**table)));
-        // Dropped before the table is.
-        let _end = EndSession;
-        work();
+        let begun = reading::read(&self.table, |table| {
+            SESSION.set((self, table));
+            let _end = EndSession;
+            work();
+        });
+        if begun.is_none() {
+            work();
+        }
     }
 
     fn contains(&self, address: u64, len: usize) -> bool {

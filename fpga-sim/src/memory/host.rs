@@ -2,15 +2,14 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicPtr, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ggas_clock::{Backoff, Clock, Ladder};
 
-use arc_swap::ArcSwap;
-
 use super::flight::InFlight;
+use super::reading::{is_read, read};
 use super::table::{Span, Table};
 use super::{DeviceCopier, MemoryError, Ticket, TicketState};
 
@@ -31,7 +30,8 @@ pub enum RangeKind {
 /// Reading threads take no lock: the table is swapped as a whole, and a removal waits until nobody uses an older
 /// one, so after [`HostMemory::remove_range`] no card touches the range.
 pub struct HostMemory {
-    pub(super) table: ArcSwap<Table>,
+    /// The table in force, which the state keeps.
+    pub(super) table: AtomicPtr<Table>,
     state: Mutex<State>,
 }
 
@@ -39,6 +39,7 @@ pub struct HostMemory {
 pub(super) struct State {
     /// As declared, sorted by start; may overlap and repeat.
     declared: Vec<Span>,
+    table: Arc<Table>,
     /// Tables that a reader may still use.
     retired: Vec<Arc<Table>>,
     pub(super) copiers: Vec<Arc<dyn DeviceCopier>>,
@@ -49,7 +50,8 @@ pub(super) struct State {
 
 impl Default for HostMemory {
     fn default() -> Self {
-        HostMemory { table: ArcSwap::from_pointee(Table::default()), state: Mutex::default() }
+        let state = State::default();
+        HostMemory { table: AtomicPtr::new(Arc::as_ptr(&state.table).cast_mut()), state: Mutex::new(state) }
     }
 }
 
@@ -77,7 +79,7 @@ impl HostMemory {
         };
         let span = Span { start: address, end, copier };
         let conflicts = |s: &Span| s.copier != copier && s.start < end && s.end > address;
-        if self.table.load().spans.iter().any(conflicts) {
+        if state.table.spans.iter().any(conflicts) {
             return Err(bad);
         }
         let at = state.declared.partition_point(|s| s.start <= address);
@@ -143,9 +145,7 @@ impl HostMemory {
     fn quiet(&self, number: u64, start: u64, end: u64) -> bool {
         let mut state = self.state();
         let State { retired, in_flight, copiers, .. } = &mut *state;
-        // A table that only this list holds has no reader: readers hold it by a counted or a lent reference, and
-        // a swap turns lent ones into counted ones.
-        retired.retain(|table| Arc::strong_count(table) > 1);
+        retired.retain(is_used);
         fence(Ordering::Acquire);
         let read = retired.iter().any(|table| table.number < number);
         // Nobody may be left to ask for these copies, so ask here.
@@ -155,10 +155,12 @@ impl HostMemory {
 
     /// Puts the declarations into force; returns the new table's number.
     fn publish(&self, state: &mut State) -> u64 {
-        let old = self.table.swap(Arc::new(Table::new(&state.declared)));
-        state.retired.push(old);
-        state.retired.retain(|table| Arc::strong_count(table) > 1);
-        self.table.load().number
+        let table = Arc::new(Table::new(&state.declared));
+        let number = table.number;
+        self.table.store(Arc::as_ptr(&table).cast_mut(), Ordering::SeqCst);
+        state.retired.push(std::mem::replace(&mut state.table, table));
+        state.retired.retain(is_used);
+        number
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -179,8 +181,14 @@ impl HostMemory {
             if !matches!(found, Err(MemoryError::BadAddress { .. })) {
                 return found;
             }
+        } else if memory.is_null()
+            // SAFETY: kept until `read` returns.
+            && let Some(found) = read(&self.table, |table| access(unsafe { &*table }))
+        {
+            return found;
         }
-        access(&self.table.load())
+        let table = self.state().table.clone();
+        access(&table)
     }
 
     /// Has the copier of this number start a copy of its, and remembers it; `None`: the copier cannot. The caller still holds the
@@ -200,6 +208,11 @@ impl HostMemory {
         self.state().in_flight.push(copy);
         Ok(Some(Ticket { copier: index, id }))
     }
+}
+
+/// Whether somebody reads a table that is in force no more: by a counted reference, or as `reading` has it.
+fn is_used(table: &Arc<Table>) -> bool {
+    Arc::strong_count(table) > 1 || is_read(table)
 }
 
 thread_local! {
