@@ -230,6 +230,25 @@ impl<L: Posted<WORDS>, const WORDS: usize> Fronts<L, WORDS> {
         }
     }
 
+    /// All words of a line at once, in ascending order; `None`, and nothing is done, where words of another one are there.
+    #[inline]
+    pub(super) fn store_line(
+        &self,
+        board: &Board,
+        page: L::Page,
+        vpid: u8,
+        words: [u64; WORDS],
+    ) -> Option<(&Front<L, WORDS>, L)> {
+        let front = self.front(vpid);
+        if front.wcb.is_partial() {
+            return None;
+        }
+        let register = L::state(board, vpid);
+        let state = WcbState(register.load(Ordering::Acquire));
+        register.store(wcb::state_assembling(state, true).0, Ordering::Relaxed);
+        Some((front, L::collect(page, words)))
+    }
+
     /// Queues a command for the requester; gives it back where there is no room.
     pub(super) fn push(&self, front: &Front<L, WORDS>, vpid: u8, command: L) -> Result<(), L> {
         front.commands.push(command)?;

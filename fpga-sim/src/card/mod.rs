@@ -185,6 +185,21 @@ impl Nic {
         }
     }
 
+    /// Stores the words of a descriptor in ascending order from `offset` on, the place of its first: as three times
+    /// [`Nic::requester_store`], at once.
+    #[inline]
+    pub fn requester_line(&self, offset: u64, words: [u64; 3]) {
+        let (option, vpid, at) = PageOption::from_offset(offset);
+        if at == 0
+            && let Some((front, command)) = self.front.rma.store_line(&self.board, option, vpid, words)
+        {
+            return self.post(front, vpid, command);
+        }
+        for (i, word) in words.into_iter().enumerate() {
+            self.requester_store(offset + 8 * i as u64, word);
+        }
+    }
+
     /// WCB state of a VPID (spec 2.4); alone on its page, for mapping.
     pub fn wcb_state(&self, vpid: u8) -> &AtomicU64 {
         self.board.pages.wcb_state(vpid)

@@ -82,6 +82,36 @@ fn stores_beside_the_descriptor_are_counted() {
 }
 
 #[test]
+fn a_line_at_once_is_three_stores() {
+    let posts = |at_once: bool| {
+        let setup = Setup::inline();
+        let a = setup.node(0);
+        let mut p = a.open(3, 1);
+        let note = Request::NotificationPut { class: 1, payload: 2 };
+        let line = Descriptor::encode(p.address(), Spec::COMPLETER, Modifier::NONE, &note).unwrap().word;
+        let page = PageOption::TE.page_offset(3);
+        // Behind a whole line, behind words of this one, and behind those of another page, which are given up.
+        let before = [None, Some((page, 77)), Some((PageOption::RRA.page_offset(3) + 8, 78)), None];
+        let seen = before.map(|word| {
+            word.into_iter().for_each(|(offset, word)| a.nic.requester_store(offset, word));
+            if at_once {
+                a.nic.requester_line(page, line);
+            } else {
+                (0..3).for_each(|i| a.nic.requester_store(page + 8 * i, line[i as usize]));
+            }
+            (a.nic.reg_read(wcb_state(3)), a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS), shorts(p.drain()))
+        });
+        // Not where a line begins: the last word is behind it.
+        a.nic.requester_line(page + 8, line);
+        (seen, a.nic.reg_read(wcb_state(3)), a.nic.reg_read(EXTOLL_RF_RMA_WCB_ERRORS))
+    };
+    let at_once = posts(true);
+    assert_eq!(at_once.0.each_ref().map(|(_, _, notes)| notes.len()), [1; 4]);
+    assert_eq!(at_once.2, 1 | 1 << 16);
+    assert_eq!(posts(false), at_once);
+}
+
+#[test]
 fn a_partial_line_times_out() {
     let (clock, time) = Manual::new();
     let setup = Setup { clock, ..Setup::inline() };

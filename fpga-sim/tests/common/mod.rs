@@ -301,10 +301,7 @@ impl Port<'_> {
     /// Stores three words to the page of `option`, in ascending order, without flow control.
     #[inline]
     pub fn post_words(&self, option: PageOption, words: [u64; 3]) {
-        let page = option.page_offset(self.vpid);
-        for (i, word) in words.into_iter().enumerate() {
-            self.node.nic.requester_store(page + 8 * i as u64, word);
-        }
+        self.node.nic.requester_line(option.page_offset(self.vpid), words);
     }
 
     #[inline]

@@ -145,6 +145,13 @@ pub trait PortDevice: UnitDevice {
     /// spec 2.1), which is one of [`options`](Self::options). Other offsets are counted as errors by the card.
     fn requester_store(&self, option: PageOption, offset: u64, value: u64);
 
+    /// Stores all words of a descriptor in ascending order, as [`requester_store`](Self::requester_store) stores each.
+    fn requester_line(&self, option: PageOption, words: [u64; 3]) {
+        for (i, word) in words.into_iter().enumerate() {
+            self.requester_store(option, 8 * i as u64, word);
+        }
+    }
+
     /// Attaches the port's slot ring, whose descriptors are all issued with `option`. It stays until the port is closed:
     /// slots that were not consumed are forgotten then.
     ///

@@ -22,9 +22,7 @@ impl<D: PortDevice + ?Sized> WcbLine<D> for Written {
     fn store(&self, device: &D) {
         // Data that the descriptor refers to was written before.
         fence(Ordering::Release);
-        for (i, word) in self.word.iter().enumerate() {
-            device.requester_store(self.option, 8 * i as u64, *word);
-        }
+        device.requester_line(self.option, self.word);
         device.fence();
     }
 

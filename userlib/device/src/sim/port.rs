@@ -187,6 +187,11 @@ impl PortDevice for SimPort {
         self.node.nic.requester_store(option.page_offset(self.vpid) | in_page, value);
     }
 
+    #[inline]
+    fn requester_line(&self, option: PageOption, words: [u64; 3]) {
+        self.node.nic.requester_line(option.page_offset(self.vpid), words);
+    }
+
     fn attach_slots(&self, slots: u32, option: PageOption) -> Result<SlotMap, DeviceError> {
         if !slots.is_power_of_two() || slots > MAX_SLOTS {
             return Err(DeviceError::SlotCount { slots, max: MAX_SLOTS });
