@@ -251,6 +251,36 @@ impl Packet {
         u64::from(self.offset) + u64::from(self.len) >= u64::from(self.total)
     }
 
+    /// A place for a packet: a notification of nothing.
+    pub(crate) fn empty() -> Packet {
+        Packet {
+            source: Address::new(0, 0),
+            destination: Address::new(0, 0),
+            kind: Kind::Notification,
+            command: CommandCode::default(),
+            spec: Spec::NONE,
+            modifier: Modifier::NONE,
+            mode: Mode::default(),
+            error: ErrorUnits::NONE,
+            tc: 0,
+            protection: 0,
+            fragment: 0,
+            address: 0,
+            aux: 0,
+            len: 0,
+            total: 0,
+            offset: 0,
+            tag: 0,
+            process: NOBODY,
+            payload: Payload::None,
+        }
+    }
+
+    /// The packet with its payload, which this one has no more.
+    pub(crate) fn take(&mut self) -> Packet {
+        Packet { payload: std::mem::take(&mut self.payload), ..*self }
+    }
+
     /// A packet with this header for `len` bytes at `offset` of the command.
     pub fn part(&self, offset: u32, len: u32, payload: Payload) -> Packet {
         Packet { address: self.address.wrapping_add(u64::from(offset)), offset, len, payload, ..*self }

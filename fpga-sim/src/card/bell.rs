@@ -26,9 +26,10 @@ pub(super) struct Bell {
 pub(super) struct RunList {
     /// Different for every list of the process.
     id: u64,
-    /// Nearly always there is one at most: it needs no queue.
+    /// Nearly always there is one at most: it needs no queue, which each call would have to drop.
     next: Cell<Option<Arc<Nic>>>,
-    further: RefCell<VecDeque<Arc<Nic>>>,
+    #[allow(clippy::box_collection, reason = "to see that there is none takes one look at a pointer")]
+    further: RefCell<Option<Box<VecDeque<Arc<Nic>>>>>,
 }
 
 impl RunList {
@@ -42,17 +43,17 @@ impl RunList {
     fn push(&self, nic: Arc<Nic>) {
         let mut further = self.further.borrow_mut();
         match self.next.take() {
-            None if further.is_empty() => self.next.set(Some(nic)),
+            None if further.as_ref().is_none_or(|further| further.is_empty()) => self.next.set(Some(nic)),
             next => {
                 self.next.set(next);
-                further.push_back(nic);
+                further.get_or_insert_default().push_back(nic);
             }
         }
     }
 
     #[inline]
     fn pop(&self) -> Option<Arc<Nic>> {
-        self.next.take().or_else(|| self.further.borrow_mut().pop_front())
+        self.next.take().or_else(|| self.further.borrow_mut().as_mut()?.pop_front())
     }
 }
 
@@ -193,8 +194,13 @@ impl RunList {
     /// Runs the cards on the list until there are none, or leaves the rest to the driver after a while.
     #[inline]
     pub(super) fn run(&self) -> bool {
-        let (mut moved, mut over) = (false, false);
-        while let Some(nic) = self.pop() {
+        self.pop().is_some_and(|first| self.run_from(first))
+    }
+
+    #[inline(never)]
+    fn run_from(&self, first: Arc<Nic>) -> bool {
+        let (mut moved, mut over, mut next) = (false, false, Some(first));
+        while let Some(nic) = next.take().or_else(|| self.pop()) {
             nic.bell.listed_by.store(0, Ordering::Relaxed);
             match &nic.bell.driver {
                 Some(driver) if over => driver.submit(&nic),

@@ -211,27 +211,28 @@ impl Chip {
         }
     }
 
-    /// Takes a packet from the network.
+    /// Takes a packet from the network, or what it has.
     #[inline]
-    pub(super) fn accept(&mut self, packet: Packet) {
-        if self.board.state.is_foreign(&packet) {
+    pub(super) fn accept(&mut self, packet: &mut Packet) {
+        if self.board.state.is_foreign(packet) {
+            let packet = packet.take();
             return deputy::act_for_target(&self.board, &mut self.translation, &mut self.sender, packet);
         }
         match packet.kind {
-            Kind::Get | Kind::Lock => self.answer(&packet),
+            Kind::Get | Kind::Lock => self.answer(packet),
             Kind::Put | Kind::Notification | Kind::GetResponse | Kind::LockResponse => {
                 let (translation, notifier) = (&mut self.translation, &mut self.notifier);
                 // What this may answer is reported first: its source may have been let go of just now.
                 if notifier.has_awaiting() {
                     notifier.finish_awaited();
                 }
-                if let Some(packet) = self.receiver.accept(translation, notifier, packet) {
+                if self.receiver.accept(translation, notifier, packet) {
                     self.write_registers(packet);
                 }
             }
-            Kind::Velo => self.velo.accept(&packet),
+            Kind::Velo => self.velo.accept(packet),
             Kind::SmfuStore | Kind::SmfuLoad | Kind::SmfuAtomic | Kind::SmfuReduce | Kind::SmfuReply => {
-                self.accept_smfu(packet);
+                self.accept_smfu(packet.take());
             }
         }
     }
@@ -252,13 +253,13 @@ impl Chip {
     }
 
     /// A put to registers.
-    fn write_registers(&mut self, mut packet: Packet) {
+    fn write_registers(&mut self, packet: &mut Packet) {
         let board = self.board.clone();
         let write = |at, word| self.reg_write(at, word);
-        if write_registers(&*board.memory, &mut packet, write).is_err() {
-            self.receiver.fail(&mut packet);
+        if write_registers(&*board.memory, packet, write).is_err() {
+            self.receiver.fail(packet);
         }
-        self.receiver.report(&mut self.translation, &mut self.notifier, &packet);
+        self.receiver.report(&mut self.translation, &mut self.notifier, packet);
     }
 
     /// Goes on with packets that waited for a device.
@@ -269,7 +270,7 @@ impl Chip {
                 match self.receiver.go_on(&mut self.translation, &mut self.notifier, vpid) {
                     Progress::Nothing | Progress::Pending => break,
                     Progress::Moved => {}
-                    Progress::Registers(packet) => self.write_registers(packet),
+                    Progress::Registers(mut packet) => self.write_registers(&mut packet),
                 }
                 moved = true;
             }

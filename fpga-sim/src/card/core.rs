@@ -7,6 +7,7 @@ use super::board::Board;
 use super::chip::Chip;
 use super::front::FrontEnd;
 use super::quantum;
+use crate::network::fabric::Pending;
 use crate::packet::{Class, Packet};
 use crate::units::snq::Trigger;
 
@@ -37,6 +38,17 @@ impl From<u8> for Mood {
             _ => Mood::Busy,
         }
     }
+}
+
+/// What a round can bring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum More {
+    Nothing,
+    /// The request that the fabric gave, and nothing else.
+    First,
+    /// Packets, and nothing else.
+    Packets,
+    Anything,
 }
 
 pub(super) struct Core {
@@ -83,37 +95,66 @@ impl Core {
         self.off = true;
     }
 
-    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved.
+    /// Runs all units until nothing moves, or for long enough. Returns whether anything moved, and how soon the card must run again.
     #[inline]
-    pub(super) fn run(&mut self, board: &Board) -> bool {
+    pub(super) fn run(&mut self, board: &Board) -> (bool, Mood) {
         if self.off {
-            return false;
+            return (false, self.mood());
         }
-        let mut worked = false;
+        let (mut worked, mut asks) = (false, true);
         for _ in 0..ROUNDS {
             // What a round sent over links, it sent after their step, so links are asked until nothing moves.
-            if !self.has_more() {
-                return worked;
+            let more = self.more(asks);
+            if more == More::Nothing {
+                return (worked, Mood::Idle);
             }
             let mut moved = false;
-            board.memory.session(&mut || moved = self.round());
+            board.memory.session(&mut || {
+                moved = match more {
+                    More::First => self.receive_first(),
+                    More::Packets => self.receive_news(),
+                    _ => self.round(),
+                }
+            });
             if !moved {
-                return worked;
+                return (worked, self.mood());
             }
             worked = true;
+            // Who waits for what came gets it before a fabric is asked for more.
+            asks = more == More::Anything;
             if self.driven && quantum::is_over(&board.clock) {
                 break;
             }
         }
         self.arrivals = true; // more to do: look again even without news
-        worked
+        (worked, self.mood())
+    }
+
+    /// A round of which nothing can come but the request that is held.
+    #[inline]
+    fn receive_first(&mut self) -> bool {
+        let Some(mut packet) = self.held.take() else { return false };
+        let room = self.chip.has_room(&packet);
+        if room {
+            self.chip.accept(&mut packet);
+        } else {
+            (self.held, self.arrivals) = (Some(packet), true);
+        }
+        room
+    }
+
+    /// A round of which nothing can come but packets.
+    #[inline]
+    fn receive_news(&mut self) -> bool {
+        self.board.news.take();
+        self.receive()
     }
 
     #[inline]
     fn round(&mut self) -> bool {
         let turn = self.turn;
         let mut moved = self.step_links();
-        if self.board.news.take() || self.arrivals || self.has_pending() {
+        if self.board.news.take() || self.arrivals || self.pending() != Pending::Nothing {
             moved |= self.receive();
         }
         let chip = &mut self.chip;
@@ -195,9 +236,10 @@ impl Core {
                 left = true;
                 break;
             }
-            let Some(packet) = self.board.fabric.poll(self.board.node, Class::Response) else { break };
+            let response = self.board.fabric.poll(self.board.node, Class::Response);
+            let Some(mut packet) = response else { break };
             bytes += u64::from(packet.len);
-            self.chip.accept(packet);
+            self.chip.accept(&mut packet);
             moved = true;
         }
         for taken in 0.. {
@@ -207,13 +249,13 @@ impl Core {
             }
             let packet = self.held.take();
             let packet = packet.or_else(|| self.board.fabric.poll(self.board.node, Class::Request));
-            let Some(packet) = packet else { break };
+            let Some(mut packet) = packet else { break };
             if !self.chip.has_room(&packet) {
                 self.held = Some(packet);
                 break;
             }
             bytes += u64::from(packet.len);
-            self.chip.accept(packet);
+            self.chip.accept(&mut packet);
             moved = true;
         }
         self.arrivals = left || self.held.is_some();
@@ -222,20 +264,23 @@ impl Core {
 
     /// Takes a request of this process to itself, which needs no network; gives it back while its unit has no room.
     #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
-    pub(super) fn take_own(&mut self, packet: Packet) -> Result<(), Packet> {
+    pub(super) fn take_own(&mut self, mut packet: Packet) -> Result<(), Packet> {
         if !self.chip.has_room(&packet) {
             return Err(packet);
         }
         if !self.off {
-            self.chip.accept(packet);
+            self.chip.accept(&mut packet);
         }
         Ok(())
     }
 
-    /// Whether packets wait that nobody told of.
+    /// What waits that nobody told of.
     #[inline]
-    fn has_pending(&self) -> bool {
-        self.polled && self.board.fabric.pending(self.board.node)
+    fn pending(&mut self) -> Pending {
+        match self.polled {
+            true => self.board.fabric.pending(self.board.node, &mut self.held),
+            false => Pending::Nothing,
+        }
     }
 
     #[inline]
@@ -250,7 +295,7 @@ impl Core {
     }
 
     /// How soon the card must run again.
-    pub(super) fn mood(&self) -> Mood {
+    fn mood(&self) -> Mood {
         if self.is_calm() {
             return Mood::Idle;
         }
@@ -261,19 +306,28 @@ impl Core {
         if device || more || self.links_worked { Mood::Busy } else { Mood::Waiting }
     }
 
-    /// Whether a round can bring anything.
+    /// What a round can bring; `asks` the fabric, too.
     #[inline]
-    fn has_more(&self) -> bool {
+    fn more(&mut self, asks: bool) -> More {
         let chip = &self.chip;
-        self.has_links
-            || self.board.news.is_there()
+        let anything = self.has_links
             || chip.has_commands()
             || chip.notifier.has_awaiting()
             || chip.translation.has_flushes()
             || chip.system.is_ready()
             || self.board.counters.has_failed()
-            || !self.is_calm()
-            || self.has_pending()
+            || !self.is_calm();
+        if anything {
+            return More::Anything;
+        }
+        if self.board.news.is_there() {
+            return More::Packets;
+        }
+        match if asks { self.pending() } else { Pending::Nothing } {
+            Pending::Nothing => More::Nothing,
+            Pending::First => More::First,
+            Pending::Packets => More::Packets,
+        }
     }
 
     /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.

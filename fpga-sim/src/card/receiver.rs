@@ -35,7 +35,7 @@ pub(super) enum Outcome {
     /// A device must be waited for.
     Waits(Box<Writing>),
     /// It is for registers: they are the caller's to write, and then to [report](Receiver::report).
-    Registers(Packet),
+    Registers,
 }
 
 /// How far the oldest packet of a VPID that waits is.
@@ -117,28 +117,28 @@ impl Receiver {
         &self.inbound
     }
 
-    /// Takes a packet for the completer; gives one for registers back.
+    /// Takes a packet for the completer, or what it has; whether it is for registers, and the caller's.
     #[inline]
     pub(super) fn accept(
         &mut self,
         translation: &mut Translation,
         notifier: &mut Notifier,
-        packet: Packet,
-    ) -> Option<Packet> {
+        packet: &mut Packet,
+    ) -> bool {
         let vpid = packet.destination.vpid;
         if self.inbound.contains(vpid) {
-            if let Some(waiting) = self.begin_ahead(translation, packet) {
+            if let Some(waiting) = self.begin_ahead(translation, packet.take()) {
                 self.waiting.at(vpid).push_back(waiting);
             }
-            return None;
+            return false;
         }
         match self.complete(translation, notifier, packet) {
-            Outcome::Done => None,
-            Outcome::Registers(packet) => Some(packet),
+            Outcome::Done => false,
+            Outcome::Registers => true,
             Outcome::Waits(writing) => {
                 self.waiting.at(vpid).push_back(Waiting::Writing(writing));
                 self.inbound.set(vpid, true);
-                None
+                false
             }
         }
     }
@@ -183,9 +183,9 @@ impl Receiver {
             return Progress::Nothing;
         };
         let still = match waiting {
-            Waiting::Packet(packet) => match self.complete(translation, notifier, packet) {
+            Waiting::Packet(mut packet) => match self.complete(translation, notifier, &mut packet) {
                 Outcome::Done => return Progress::Moved,
-                Outcome::Registers(packet) => return Progress::Registers(packet),
+                Outcome::Registers => return Progress::Registers(packet),
                 Outcome::Waits(writing) => writing,
             },
             Waiting::Report(packet) => {
@@ -228,14 +228,14 @@ impl Receiver {
         &mut self,
         translation: &mut Translation,
         notifier: &mut Notifier,
-        mut packet: Packet,
+        packet: &mut Packet,
     ) -> Outcome {
         span!("completer", to = %packet.destination, from = %packet.source, kind = ?packet.kind, len = packet.len);
         let mut cx = translation.context(packet.destination.vpid);
-        match self.completer.receive(&mut cx, &mut packet) {
+        match self.completer.receive(&mut cx, packet) {
             Delivery::Dropped => return Outcome::Done,
-            Delivery::Report => self.report(translation, notifier, &packet),
-            Delivery::Registers => return Outcome::Registers(packet),
+            Delivery::Report => self.report(translation, notifier, packet),
+            Delivery::Registers => return Outcome::Registers,
             Delivery::Write(runs) => return self.write(translation, notifier, packet, runs),
         }
         Outcome::Done
@@ -246,7 +246,7 @@ impl Receiver {
         &mut self,
         translation: &mut Translation,
         notifier: &mut Notifier,
-        mut packet: Packet,
+        packet: &mut Packet,
         runs: Runs,
     ) -> Outcome {
         let memory = &*self.board.memory;
@@ -258,10 +258,10 @@ impl Receiver {
                 let from = first.address;
                 if memory.is_device(to, len)
                     && let Some(report) =
-                        self.completer.report(&translation.context(packet.destination.vpid), &packet)
+                        self.completer.report(translation.reports(packet.destination.vpid), packet)
                     && let Some((ticket, reserved)) = notifier.copy_then_notify(&report, (to, from, len))
                 {
-                    let writing = Writing::by_device(packet, runs, ticket, Some(reserved));
+                    let writing = Writing::by_device(packet.take(), runs, ticket, Some(reserved));
                     return Outcome::Waits(writing.guard(translation.hold()));
                 }
                 Some(memory.copy(to, from, len))
@@ -272,14 +272,14 @@ impl Receiver {
         match done {
             Some(Ok(Completion::Done)) => {}
             Some(Ok(Completion::Ticket(ticket))) => {
-                let writing = Writing::by_device(packet, runs, ticket, None);
+                let writing = Writing::by_device(packet.take(), runs, ticket, None);
                 return Outcome::Waits(writing.guard(translation.hold()));
             }
-            Some(Err(_)) => self.fail(&mut packet),
-            None => return self.write_on(translation, notifier, Writing::new(packet, runs)),
+            Some(Err(_)) => self.fail(packet),
+            None => return self.write_on(translation, notifier, Writing::new(packet.take(), runs)),
         }
         packet.payload = Payload::None;
-        self.report(translation, notifier, &packet);
+        self.report(translation, notifier, packet);
         Outcome::Done
     }
 
@@ -333,8 +333,8 @@ impl Receiver {
     #[inline]
     pub(super) fn report(&mut self, translation: &mut Translation, notifier: &mut Notifier, packet: &Packet) {
         self.answered(notifier, packet);
-        let cx = translation.context(packet.destination.vpid);
-        let report: Option<Report> = self.completer.report(&cx, packet);
+        let reports = translation.reports(packet.destination.vpid);
+        let report: Option<Report> = self.completer.report(reports, packet);
         if let Some(report) = report {
             notifier.report(&report);
         }

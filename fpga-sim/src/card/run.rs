@@ -36,9 +36,9 @@ impl Nic {
     pub(super) fn run_held(&self, mut core: Guard<'_, Core>) -> bool {
         let mut moved = false;
         loop {
-            moved |= core.run(&self.board);
+            let (worked, mood) = core.run(&self.board);
+            moved |= worked;
             let notified = core.chip.take_written();
-            let mood = core.mood();
             self.mood.store(mood as u8, Ordering::Relaxed);
             let again = core.release();
             if notified {

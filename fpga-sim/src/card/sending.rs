@@ -93,12 +93,9 @@ pub(super) fn start(
     if let Some(runs) = &job.source
         && job.packet.total as usize <= INLINE_MAX
     {
-        match gather(board, runs, job.packet.total) {
-            Ok(payload) => {
-                job.packet.payload = payload;
-                job.source = None;
-            }
-            Err(MemoryError::Device { .. }) => {}
+        match gather(board, runs, job.packet.total, &mut job.packet.payload) {
+            Ok(()) => job.source = None,
+            Err(MemoryError::Device { .. }) => job.packet.payload = Payload::None,
             Err(_) => fail(board, unit, &mut job),
         }
     }
@@ -336,15 +333,16 @@ fn whole_fragments(packet: &Packet, most: u32) -> u32 {
     (most / fragment).max(1) * fragment
 }
 
-/// Reads a small payload.
+/// Reads a small payload, into its place.
 #[inline]
-fn gather(board: &Board, runs: &Runs, total: u32) -> Result<Payload, MemoryError> {
-    let mut bytes = [0; INLINE_MAX];
+fn gather(board: &Board, runs: &Runs, total: u32, payload: &mut Payload) -> Result<(), MemoryError> {
+    *payload = Payload::Inline { len: total as u8, bytes: [0; INLINE_MAX] };
+    let Payload::Inline { bytes, .. } = payload else { return Ok(()) };
     let mut at = 0;
     for run in runs.iter() {
         let end = (at + run.len as usize).min(INLINE_MAX);
         board.memory.read(run.address, &mut bytes[at..end])?;
         at = end;
     }
-    Ok(Payload::Inline { len: total as u8, bytes })
+    Ok(())
 }

@@ -10,6 +10,7 @@ use super::offsets::element;
 use crate::node::NodeState;
 use crate::packet::{Hold, HoldState};
 use crate::units::atu::Atu;
+use crate::units::completer::Reports;
 use crate::units::fragment;
 use crate::units::requester::Context;
 use crate::units::vpid::VpidEntry;
@@ -39,6 +40,13 @@ impl Translation {
             holds: Vec::new(),
             flushes: Vec::new(),
         }
+    }
+
+    /// What of that completers look at when they report.
+    #[inline]
+    pub(super) fn reports(&self, vpid: u8) -> Reports {
+        let state = &self.board.state;
+        (state.entry(vpid), CONFIG_FORCE_ERRORS.is_set(state.config()))
     }
 
     /// What a unit works with for one of this card's VPIDs.

@@ -47,6 +47,17 @@ pub enum Carriage {
     },
 }
 
+/// What waits for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// Nothing, as far as the fabric knows.
+    Nothing,
+    /// The next request came at once, and nothing else waits.
+    First,
+    /// [`Fabric::poll`] says.
+    Packets,
+}
+
 /// Why a node could not be attached.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FabricError {
@@ -105,9 +116,10 @@ pub trait Fabric: Send + Sync {
     fn polled(&self) -> bool {
         false
     }
-    /// Whether something waits for `node` that it was not woken for. Cheap: asked all the time.
-    fn pending(&self, _node: u16) -> bool {
-        false
+    /// What waits for `node` that it was not woken for. Cheap: asked all the time. The next request may come at once, into `first`, where
+    /// that is empty.
+    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> Pending {
+        Pending::Nothing
     }
     /// Whoever asked [`Fabric::pending`] for `node` stops asking for a while.
     fn rest(&self, _node: u16) {}

@@ -11,6 +11,7 @@ use crate::units::counters;
 use crate::units::report::Report;
 use crate::units::requester::Context;
 use crate::units::responder::is_register_access;
+use crate::units::vpid::VpidEntry;
 
 /// What to do with a packet.
 #[derive(Debug)]
@@ -24,6 +25,9 @@ pub enum Delivery {
     /// Write the payload to the registers at `packet.address`, then report.
     Registers,
 }
+
+/// A port's table entry, and whether errors are reported even where nobody asked for notifications.
+pub type Reports = (VpidEntry, bool);
 
 /// Fragments of one command share this.
 type Flow = (Address, u8, Kind, u32);
@@ -78,8 +82,8 @@ impl Completer {
         packet.error | self.failed.get(&flow(packet)).copied().unwrap_or_default()
     }
 
-    /// The notifications owed after a packet: with NTR for each fragment, else with the last one.
-    pub fn report(&mut self, cx: &Context<'_>, packet: &Packet) -> Option<Report> {
+    /// The notifications owed after a packet of a port: with NTR for each fragment, else with the last one.
+    pub fn report(&mut self, (entry, force_errors): Reports, packet: &Packet) -> Option<Report> {
         let last = packet.is_last() || packet.kind == Kind::Notification;
         let each = packet.mode.contains(Mode::NTR);
         let mut error = packet.error;
@@ -94,8 +98,8 @@ impl Completer {
         if last && !self.failed.is_empty() {
             error |= self.failed.remove(&flow(packet)).unwrap_or_default();
         }
-        let asked = packet.spec.contains(Spec::COMPLETER) || !error.is_empty() && cx.force_errors;
-        if !asked || !cx.entry.is_open() {
+        let asked = packet.spec.contains(Spec::COMPLETER) || !error.is_empty() && force_errors;
+        if !asked || !entry.is_open() {
             return None;
         }
         let mut report = Report::new(

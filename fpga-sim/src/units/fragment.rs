@@ -17,7 +17,8 @@ pub fn payload_of_mtu(mtu: u16) -> u16 {
 
 /// Number of fragments of `total` bytes.
 pub fn count(total: u32, payload: u16) -> u32 {
-    total.div_ceil(u32::from(payload.max(1))).max(1)
+    // Nearly always it is one: without a division.
+    if total <= u32::from(payload) { 1 } else { total.div_ceil(u32::from(payload.max(1))) }
 }
 
 /// Offset and length of the last fragment.

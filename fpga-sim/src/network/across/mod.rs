@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use extoll_abi::Address;
 
-use super::fabric::{Carriage, Fabric, FabricError, LinkWork};
+use super::fabric::{Carriage, Fabric, FabricError, LinkWork, Pending};
 use super::hosts::HostsFabric;
 use super::shared::ProcessFabric;
 use crate::memory::Lent;
@@ -89,9 +89,12 @@ impl Fabric for JobFabric {
         true
     }
 
-    fn pending(&self, node: u16) -> bool {
+    fn pending(&self, node: u16, first: &mut Option<Packet>) -> Pending {
         // Both: each counts who polls.
-        self.near.pending(node) | self.hosts.pending(node)
+        match (self.near.pending(node, first), self.hosts.pending(node, first)) {
+            (Pending::Nothing, pending) | (pending, Pending::Nothing) => pending,
+            _ => Pending::Packets,
+        }
     }
 
     fn rest(&self, node: u16) {

@@ -17,7 +17,7 @@ use super::desk::Desk;
 use super::events::{End, Want};
 use super::grants::{Long, WRITE};
 use super::landing::LANDS;
-use super::link::{CREDITS, Intake, LONG, Link, Unfit};
+use super::link::{CREDITS, Intake, LONG, Link, TELL, Unfit};
 use super::meeting::Meetings;
 use super::message::{Head, LEAST};
 use super::places::Places;
@@ -25,8 +25,6 @@ use super::seen::Seen;
 use super::wire::Wire;
 use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
 
-/// So many taken packets are told of by themselves, where no packet goes the other way.
-const TELL: u32 = CREDITS / 4;
 /// Packets of a class from this node to itself that wait.
 const OWN: usize = 128;
 
@@ -41,12 +39,13 @@ pub(super) struct Counts {
 }
 
 /// What became of a packet.
-#[allow(clippy::large_enum_variant, reason = "the packet itself comes back, without an allocation")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Gone,
     /// Into the own queue: the card has work.
     Here,
-    Wait(Packet),
+    /// It is as it was, to be sent again.
+    Wait,
 }
 
 pub(super) struct Core<W: Wire> {
@@ -115,23 +114,24 @@ impl<W: Wire> Core<W> {
         }
     }
 
-    pub fn send(&mut self, packet: Packet) -> Sent {
+    /// Sends a packet, or has it wait; what it has is taken from it where that is kept.
+    pub fn send(&mut self, packet: &mut Packet) -> Sent {
         self.send_with(packet, None)
     }
 
-    /// Sends a packet whose payload is read when there is room for it; where it is not, it comes back without.
-    pub fn send_read(&mut self, packet: Packet, read: Read<'_>) -> Sent {
+    /// The same of a packet whose payload is read when there is room for it.
+    pub fn send_read(&mut self, packet: &mut Packet, read: Read<'_>) -> Sent {
         self.send_with(packet, Some(read))
     }
 
     #[inline]
-    fn send_with(&mut self, mut packet: Packet, read: Option<Read<'_>>) -> Sent {
+    fn send_with(&mut self, packet: &mut Packet, read: Option<Read<'_>>) -> Sent {
         let to = self.places.process(packet.destination);
         if to == self.me && !packet.modifier.contains(Modifier::MC) {
             if let Some(read) = read {
                 let mut bytes = vec![0; packet.len as usize].into_boxed_slice();
                 if !read(&mut bytes) {
-                    return Sent::Wait(packet);
+                    return Sent::Wait;
                 }
                 packet.payload = Payload::Bytes(bytes);
             }
@@ -142,7 +142,7 @@ impl<W: Wire> Core<W> {
             return self.throw_away(); // groups have no members
         }
         if link.theirs.is_none() || link.peer.is_none() {
-            return self.send_unmet(to, packet);
+            return self.send_unmet(to);
         }
         if packet.process != ANYONE && packet.process != link.era {
             return self.throw_away(); // for one who had the place before
@@ -150,7 +150,7 @@ impl<W: Wire> Core<W> {
         link.ways.used = true;
         let class = packet.class() as usize;
         let long = matches!(packet.payload, Payload::ByReference(_));
-        let lands = long && lands(link, &packet);
+        let lands = long && lands(link, packet);
         let slot = link.runway.as_ref().and_then(|runway| runway.free(packet.class()).filter(|_| lands));
         // To have what is not so long read takes longer than to wait for a slot.
         let none = lands && slot.is_none() && packet.total < LEAST;
@@ -162,7 +162,7 @@ impl<W: Wire> Core<W> {
             if let Err(error) = self.let_go(to) {
                 self.give_up(to, &error);
             }
-            return Sent::Wait(packet);
+            return Sent::Wait;
         }
         match (slot, read) {
             (Some(slot), _) => self.send_landed(to, packet, slot),
@@ -173,12 +173,12 @@ impl<W: Wire> Core<W> {
     }
 
     /// The wire did not take a packet.
-    fn unsent(&mut self, to: u16, packet: Packet, taken: Result<Taken, WireError>) -> Sent {
+    fn unsent(&mut self, to: u16, taken: Result<Taken, WireError>) -> Sent {
         match taken {
             Ok(_) => {
                 self.waits = true;
                 self.seen.asks.need();
-                Sent::Wait(packet)
+                Sent::Wait
             }
             Err(error) => {
                 self.give_up(to, &error);
@@ -196,14 +196,14 @@ impl<W: Wire> Core<W> {
     }
 
     #[cold]
-    fn send_unmet(&mut self, node: u16, packet: Packet) -> Sent {
+    fn send_unmet(&mut self, node: u16) -> Sent {
         let want = self.meetings.want(node, self.clock.now());
         self.hear_news();
         if want == Want::ThrowAway {
             return self.throw_away();
         }
         self.links[usize::from(node)].waits = true;
-        Sent::Wait(packet)
+        Sent::Wait
     }
 
     /// Begins to meet a process that a packet will be for.
@@ -214,13 +214,13 @@ impl<W: Wire> Core<W> {
         }
     }
 
-    fn send_here(&mut self, packet: Packet) -> Sent {
+    fn send_here(&mut self, packet: &mut Packet) -> Sent {
         let queue = &mut self.own[packet.class() as usize];
         if queue.len() >= OWN {
             self.own_waits = true;
-            return Sent::Wait(packet);
+            return Sent::Wait;
         }
-        queue.push_back(packet);
+        queue.push_back(packet.take());
         self.note_arrivals();
         Sent::Here
     }
@@ -232,13 +232,19 @@ impl<W: Wire> Core<W> {
 
     /// Moves the wire on. Whether there are packets, or the card has to try again what was refused.
     pub fn pump(&mut self) -> bool {
+        self.pump_to(None)
+    }
+
+    /// The same for a card, which has the next request at once in `first`, where that is empty.
+    pub fn pump_to(&mut self, mut first: Option<&mut Option<Packet>>) -> bool {
         let mut lost = None;
         if self.long.incoming.desk.is_busy() {
             self.serve_long(); // what cards wait for goes first
         }
-        let Core { wire, links, arrived, counts, me, places, retry, long, .. } = self;
+        let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
         let Long { incoming, landings, ended, written, .. } = long;
-        let mut intake = Intake { links, arrived, retry, incoming, landings, me: *me, places: *places };
+        let (me, places, to) = (*me, *places, first.as_deref_mut());
+        let mut intake = Intake { links, arrived, first: to, owed, retry, incoming, landings, me, places };
         let mut take = |taken| match taken {
             Ok(()) => {}
             Err(Unfit::Foreign) => counts.foreign += 1,
@@ -286,7 +292,7 @@ impl<W: Wire> Core<W> {
         }
         self.tell_owed();
         self.see_off();
-        let come = self.note_arrivals();
+        let come = self.note_arrivals() || first.is_some_and(|first| first.is_some());
         if come {
             self.seen.asks.spare();
         }
@@ -340,11 +346,10 @@ impl<W: Wire> Core<W> {
         self.note_arrivals();
         let node = ticket as u16; // it names the node
         // Of a process that is gone meanwhile, nobody wants to know how many were taken.
-        if let Some(link) = self.links.get_mut(usize::from(node)).filter(|link| link.ticket == ticket) {
-            link.taken[class] = link.taken[class].wrapping_add(1);
-            if link.taken[class].wrapping_sub(link.told[class]) == TELL {
-                self.owed.push_back(node);
-            }
+        if let Some(link) = self.links.get_mut(usize::from(node)).filter(|link| link.ticket == ticket)
+            && link.take(class)
+        {
+            self.owed.push_back(node);
         }
         Some(packet)
     }

@@ -27,7 +27,7 @@ use super::places::Places;
 use super::seen::Seen;
 use super::sleep::{self, Alarm};
 use crate::memory::runs::Runs;
-use crate::network::fabric::{Carriage, Fabric, FabricError};
+use crate::network::fabric::{Carriage, Fabric, FabricError, Pending};
 use crate::packet::{ANYONE, Class, Packet};
 use crate::wake::Wake;
 use ggas_members::meeting::random;
@@ -167,16 +167,13 @@ impl Shared {
         }
     }
 
-    #[allow(clippy::result_large_err, reason = "the packet itself comes back, without an allocation")]
-    fn sent(&self, sent: Sent) -> Result<(), Packet> {
-        match sent {
-            Sent::Gone => Ok(()),
-            Sent::Here => {
-                self.wake_card();
-                Ok(())
-            }
-            Sent::Wait(packet) => Err(packet),
+    /// Whether a packet need not be sent again.
+    #[inline]
+    fn is_sent(&self, sent: Sent) -> bool {
+        if sent == Sent::Here {
+            self.wake_card();
         }
+        sent != Sent::Wait
     }
 
     fn wake_card(&self) {
@@ -195,8 +192,9 @@ impl Shared {
         self.with_core(Core::pump)
     }
 
-    fn pump_as_card(&self) -> bool {
-        self.with_core_as_card(Core::pump)
+    /// The same for the card, which gets the next request at once.
+    fn pump_as_card(&self, first: &mut Option<Packet>) -> bool {
+        self.with_core_as_card(|core| core.pump_to(Some(first)))
     }
 
     pub fn polls(&self) -> u64 {
@@ -394,17 +392,19 @@ impl HostsFabric {
 }
 
 impl Fabric for HostsFabric {
-    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
-        self.shared.sent(self.shared.with_core_as_card(|core| core.send(packet)))
+    fn send(&self, _from: u16, mut packet: Packet) -> Result<(), Packet> {
+        let sent = self.shared.with_core_as_card(|core| core.send(&mut packet));
+        if self.shared.is_sent(sent) { Ok(()) } else { Err(packet) }
     }
 
     fn send_read(
         &self,
         _from: u16,
-        packet: Packet,
+        mut packet: Packet,
         read: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), Packet> {
-        self.shared.sent(self.shared.with_core_as_card(|core| core.send_read(packet, read)))
+        let sent = self.shared.with_core_as_card(|core| core.send_read(&mut packet, read));
+        if self.shared.is_sent(sent) { Ok(()) } else { Err(packet) }
     }
 
     #[inline]
@@ -444,7 +444,7 @@ impl Fabric for HostsFabric {
         }
     }
 
-    fn pending(&self, _node: u16) -> bool {
+    fn pending(&self, _node: u16, first: &mut Option<Packet>) -> Pending {
         let polls = &self.shared.polls;
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.shared.alarm.ring();
@@ -453,8 +453,13 @@ impl Fabric for HostsFabric {
             self.shared.with_core_as_card(Core::let_all_go);
         }
         // The card may wait for what the wire brings, and take no packets until then.
-        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump_as_card();
-        moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card()
+        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump_as_card(first);
+        let come = moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card(first);
+        match come {
+            false => Pending::Nothing,
+            true if first.is_some() && !seen.has_arrivals() => Pending::First,
+            true => Pending::Packets,
+        }
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {

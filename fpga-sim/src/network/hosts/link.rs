@@ -13,6 +13,8 @@ use crate::packet::{ANYONE, Class, Packet};
 /// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
 /// host's other programs do, for a moment.
 pub(super) const CREDITS: u32 = 256;
+/// So many taken packets are told of by themselves, where no packet goes the other way.
+pub(super) const TELL: u32 = CREDITS / 4;
 /// Long payloads of a class that a peer may have to read.
 pub(super) const LONG: u32 = 64;
 
@@ -87,6 +89,13 @@ impl<P> Link<P> {
             more
         })
     }
+
+    /// The card takes a packet; whether the peer is to be told of that by itself.
+    #[inline]
+    pub fn take(&mut self, class: usize) -> bool {
+        self.taken[class] = self.taken[class].wrapping_add(1);
+        self.taken[class].wrapping_sub(self.told[class]) == TELL
+    }
 }
 
 /// Why a message was not taken.
@@ -99,6 +108,9 @@ pub(super) enum Unfit {
 pub(super) struct Intake<'a, P, G> {
     pub links: &'a mut [Link<P>],
     pub arrived: &'a mut [VecDeque<(u64, Packet)>; 2],
+    /// Where the card has the next request at once, while none is there.
+    pub first: Option<&'a mut Option<Packet>>,
+    pub owed: &'a mut VecDeque<u16>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
     pub landings: &'a mut Landings<G>,
@@ -118,21 +130,22 @@ impl<P, G> Intake<'_, P, G> {
             self.incoming.seen.set_lands(node, true);
             return Ok(());
         }
+        let mut packet = Packet::empty();
         loop {
             if let Some(ids) = message::decode_releases(rest) {
                 self.incoming.released.extend(ids.map(|id| (node, id)));
                 return Ok(());
             }
-            let (mut packet, offer, behind) = self.next(rest, node)?;
+            let (offer, behind) = self.next(rest, node, &mut packet)?;
             if let Some(offer) = offer {
                 self.lend(node, packet.class())?;
-                packet.payload = self.incoming.take(node, head.ticket, &packet, offer);
+                packet.payload = self.incoming.take(node, head.ticket, &packet, *offer);
             }
             // What did not fit a message would have been written, had there been a landing.
             if packet.total as usize > MOST {
                 self.landings.want(node);
             }
-            self.take(node, head.ticket, packet)?;
+            self.take(node, head.ticket, &mut packet)?;
             rest = behind;
         }
     }
@@ -149,8 +162,9 @@ impl<P, G> Intake<'_, P, G> {
         if head.ticket as u16 != node || self.head(head)? != node {
             return Err(Unfit::Foreign);
         }
-        let decode = |rules: &Rules| message::decode_led(rest, rules);
-        let (mut packet, id) = self.decode(node, decode, |(packet, _)| packet)?;
+        let (mut packet, id) = message::decode_led(rest, &self.rules(node, rest)?)
+            .map_err(|Malformed| Unfit::Malformed(node))?;
+        self.check(node, &packet)?;
         if packet.class() != landing::class_of(slot) {
             return Err(Unfit::Malformed(node));
         }
@@ -161,7 +175,7 @@ impl<P, G> Intake<'_, P, G> {
             landing.busy |= 1 << slot;
         }
         packet.payload = self.incoming.land(node, head.ticket, id, (&ground, slot), &packet);
-        self.take(node, head.ticket, packet)
+        self.take(node, head.ticket, &mut packet)
     }
 
     /// A peer lets one more payload be read, or wrote it: no more than it may at a time, so what this process keeps of them has a bound.
@@ -191,32 +205,38 @@ impl<P, G> Intake<'_, P, G> {
 
     /// The next packet of a message of a process.
     #[inline]
-    fn next<'a>(&self, rest: &'a [u8], node: u16) -> Result<message::Decoded<'a>, Unfit> {
-        self.decode(node, |rules| message::decode(rest, rules), |(packet, ..)| packet)
-    }
-
-    /// What is a packet of a process for this one by the rules of a class.
-    #[inline]
-    fn decode<T>(
+    fn next<'a>(
         &self,
+        rest: &'a [u8],
         node: u16,
-        decode: impl Fn(&Rules) -> Result<T, Malformed>,
-        packet: impl Fn(&T) -> &Packet,
-    ) -> Result<T, Unfit> {
-        let (from, to) = (self.places.node(node), self.places.node(self.me));
-        let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
-        let decoded = decode(&rules(Class::Request)).or_else(|_| decode(&rules(Class::Response)));
+        packet: &mut Packet,
+    ) -> Result<message::Decoded<'a>, Unfit> {
+        let decoded = message::decode(rest, &self.rules(node, rest)?, packet);
         let decoded = decoded.map_err(|Malformed| Unfit::Malformed(node))?;
-        let Packet { source, destination, .. } = *packet(&decoded);
-        if [source, destination].map(|at| self.places.process(at)) != [node, self.me] {
-            return Err(Unfit::Malformed(node)); // of, or for, another process of the node
-        }
+        self.check(node, packet)?;
         Ok(decoded)
     }
 
-    /// Keeps a packet for the card.
+    /// What the next packet of a process has to be.
     #[inline]
-    fn take(&mut self, node: u16, ticket: u64, mut packet: Packet) -> Result<(), Unfit> {
+    fn rules(&self, node: u16, rest: &[u8]) -> Result<Rules, Unfit> {
+        let class = message::class_of(rest).map_err(|Malformed| Unfit::Malformed(node))?;
+        let (from, to) = (self.places.node(node), self.places.node(self.me));
+        Ok(Rules { class, from, to, most: MOST as u32, process: ANYONE })
+    }
+
+    /// A packet has to be of the process that its message is of, and for this one.
+    #[inline]
+    fn check(&self, node: u16, Packet { source, destination, .. }: &Packet) -> Result<(), Unfit> {
+        match [*source, *destination].map(|at| self.places.process(at)) == [node, self.me] {
+            true => Ok(()),
+            false => Err(Unfit::Malformed(node)), // of, or for, another process of the node
+        }
+    }
+
+    /// Keeps what a packet has for the card.
+    #[inline]
+    fn take(&mut self, node: u16, ticket: u64, packet: &mut Packet) -> Result<(), Unfit> {
         let link = &mut self.links[usize::from(node)];
         // Answers are for this process, and for none that comes after it.
         packet.process = link.era;
@@ -225,7 +245,16 @@ impl<P, G> Intake<'_, P, G> {
             return Err(Unfit::Malformed(node));
         }
         link.received[class] = link.received[class].wrapping_add(1);
-        self.arrived[class].push_back((ticket, packet));
+        let waits = class != Class::Request as usize || !self.arrived[class].is_empty();
+        match self.first.as_mut().filter(|first| first.is_none() && !waits) {
+            None => self.arrived[class].push_back((ticket, packet.take())),
+            Some(first) => {
+                **first = Some(packet.take());
+                if link.take(class) {
+                    self.owed.push_back(node);
+                }
+            }
+        }
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use ggas_wire::Key;
 use super::landing::{LANDS, Runway};
 use crate::memory::TAIL;
 use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words};
-use crate::packet::{Kind, Packet, Payload};
+use crate::packet::{Class, Kind, Packet, Payload};
 
 /// Ticket, and how many packets of each class the sender has taken from the receiver's so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,24 +83,30 @@ pub(super) fn encode(packet: &Packet, head: Head, into: &mut Vec<u8>) -> bool {
         len => Form::Ring(len as u32),
     };
     into.clear();
-    into.extend_from_slice(&head.bytes());
-    for word in codec::encode(packet, 0, form) {
-        into.extend_from_slice(&word.to_le_bytes());
-    }
+    into.extend_from_slice(&front(packet, head, form));
     if let Form::Ring(_) = form {
         into.extend_from_slice(payload);
     }
     true
 }
 
+/// A message's head and a packet's words.
+#[inline]
+fn front(packet: &Packet, head: Head, form: Form) -> [u8; HEAD + WORDS] {
+    let mut front = [0; HEAD + WORDS];
+    front[..HEAD].copy_from_slice(&head.bytes());
+    let words = codec::encode(packet, 0, form);
+    for (to, word) in front[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    front
+}
+
 /// Writes a packet whose payload the receiver is to read behind its head.
 pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mut Vec<u8>) {
     into.clear();
-    into.extend_from_slice(&head.bytes());
     let form = Form::Arena { hold: offer.keys.len() as u32, offset: offer.id };
-    for word in codec::encode(packet, 0, form) {
-        into.extend_from_slice(&word.to_le_bytes());
-    }
+    into.extend_from_slice(&front(packet, head, form));
     for key in &offer.keys {
         into.extend_from_slice(&(key.bytes().len() as u16).to_le_bytes());
         into.extend_from_slice(key.bytes());
@@ -117,12 +123,8 @@ pub(super) fn encode_read(
 ) -> bool {
     // Nothing is cleared that is written anyway.
     into.resize(HEAD + WORDS + packet.len as usize, 0);
-    let (front, payload) = into.split_at_mut(HEAD + WORDS);
-    front[..HEAD].copy_from_slice(&head.bytes());
-    let words = codec::encode(packet, 0, Form::Ring(packet.len));
-    for (to, word) in front[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *to = word.to_le_bytes();
-    }
+    let (in_front, payload) = into.split_at_mut(HEAD + WORDS);
+    in_front.copy_from_slice(&front(packet, head, Form::Ring(packet.len)));
     read(payload)
 }
 
@@ -137,23 +139,33 @@ fn words(rest: &[u8]) -> Result<(Words, &[u8]), Malformed> {
     Ok((numbers, behind))
 }
 
-/// A packet, what its payload is read by, and what is behind it.
-pub(super) type Decoded<'a> = (Packet, Option<Offer>, &'a [u8]);
+/// The class of the next packet behind a head.
+#[inline]
+pub(super) fn class_of(rest: &[u8]) -> Result<Class, Malformed> {
+    codec::class_of(u64::from_le_bytes(*rest.first_chunk().ok_or(Malformed)?))
+}
 
-/// The next packet behind a head.
-pub(super) fn decode<'a>(rest: &'a [u8], rules: &Rules) -> Result<Decoded<'a>, Malformed> {
+/// What a packet's payload is read by, and what is behind it.
+pub(super) type Decoded<'a> = (Option<Box<Offer>>, &'a [u8]);
+
+/// The next packet behind a head, into a place for it.
+#[inline]
+pub(super) fn decode<'a>(
+    rest: &'a [u8],
+    rules: &Rules,
+    packet: &mut Packet,
+) -> Result<Decoded<'a>, Malformed> {
     let (numbers, payload) = words(rest)?;
-    let (mut packet, form) = codec::decode(&numbers, rules)?;
-    match form {
+    match codec::decode_into(&numbers, rules, packet)? {
         Form::Ring(len) => {
             let (payload, behind) = payload.split_at_checked(len as usize).ok_or(Malformed)?;
             packet.payload = Payload::copy_of(payload);
-            Ok((packet, None, behind))
+            Ok((None, behind))
         }
-        Form::None | Form::Word(..) => Ok((packet, None, payload)),
+        Form::None | Form::Word(..) => Ok((None, payload)),
         Form::Arena { hold, offset } => {
-            let (offer, behind) = decode_offer(&packet, hold as usize, offset, payload)?;
-            Ok((packet, Some(offer), behind))
+            let (offer, behind) = decode_offer(packet, hold as usize, offset, payload)?;
+            Ok((Some(Box::new(offer)), behind))
         }
     }
 }
@@ -195,10 +207,7 @@ fn is_whole(packet: &Packet) -> bool {
 /// long payloads that have been read.
 pub(super) fn encode_led(packet: &Packet, head: Head, id: u64, ids: &[u64], into: &mut Vec<u8>) {
     into.clear();
-    into.extend_from_slice(&head.bytes());
-    for word in codec::encode(packet, 0, Form::Arena { hold: 0, offset: id }) {
-        into.extend_from_slice(&word.to_le_bytes());
-    }
+    into.extend_from_slice(&front(packet, head, Form::Arena { hold: 0, offset: id }));
     add_releases(ids, into);
     into.resize(LED, 0);
 }
@@ -257,15 +266,16 @@ pub(super) fn decode_releases(rest: &[u8]) -> Option<impl Iterator<Item = u64> +
 mod tests {
     use super::*;
     use crate::network::shared::codec::tests::put;
-    use crate::packet::{ANYONE, Class};
+    use crate::packet::ANYONE;
 
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: MOST as u32, process: ANYONE };
     const FIRST: Head = Head { ticket: 0x0123_4567_89ab_cdef, taken: [7, u32::MAX] };
 
     /// A packet with nothing behind it.
     fn alone(rest: &[u8]) -> Result<(Packet, Option<Offer>), Malformed> {
-        let (packet, offer, behind) = decode(rest, &RULES)?;
-        if behind.is_empty() { Ok((packet, offer)) } else { Err(Malformed) }
+        let mut packet = Packet::empty();
+        let (offer, behind) = decode(rest, &RULES, &mut packet)?;
+        if behind.is_empty() { Ok((packet, offer.map(|offer| *offer))) } else { Err(Malformed) }
     }
 
     fn message(payload: &[u8]) -> Vec<u8> {
@@ -311,7 +321,8 @@ mod tests {
         let mut rest = &bytes[..];
         for len in lens {
             assert!(decode_releases(rest).is_none());
-            let (packet, _, behind) = decode(rest, &RULES).unwrap();
+            let mut packet = Packet::empty();
+            let (_, behind) = decode(rest, &RULES, &mut packet).unwrap();
             assert_eq!(packet.payload.bytes(), Some(&payload(len)[..]));
             rest = behind;
         }

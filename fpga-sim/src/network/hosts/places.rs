@@ -26,8 +26,9 @@ impl Places {
         usize::from(self.processes)
     }
 
+    #[inline]
     pub fn node(self, process: u16) -> u16 {
-        process / self.per_node
+        if self.per_node == 1 { process } else { process / self.per_node }
     }
 
     /// The processes of a node.

@@ -98,9 +98,27 @@ pub(in crate::network) fn encode(packet: &Packet, lap: u32, form: Form) -> Words
     ]
 }
 
+/// The class that the first word of an entry says.
+#[inline]
+pub(in crate::network) fn class_of(first: u64) -> Result<Class, Malformed> {
+    KINDS.get(first as usize >> 32 & 15).map(|kind| kind.class()).ok_or(Malformed)
+}
+
 /// The packet of an entry, still without a payload that lies elsewhere.
 #[inline]
 pub(in crate::network) fn decode(words: &Words, rules: &Rules) -> Result<(Packet, Form), Malformed> {
+    let mut packet = Packet::empty();
+    let form = decode_into(words, rules, &mut packet)?;
+    Ok((packet, form))
+}
+
+/// The same into a place for it, which stays as it is where the entry breaks the rules.
+#[inline]
+pub(in crate::network) fn decode_into(
+    words: &Words,
+    rules: &Rules,
+    packet: &mut Packet,
+) -> Result<Form, Malformed> {
     let byte = |word: usize, shift: u32| (words[word] >> shift) as u8;
     let half = |word: usize, shift: u32| (words[word] >> shift) as u16;
     let low = |word: usize| words[word] as u32;
@@ -116,18 +134,46 @@ pub(in crate::network) fn decode(words: &Words, rules: &Rules) -> Result<(Packet
     };
     let (source, destination) =
         (Address::new(half(1, 0), byte(1, 32)), Address::new(half(1, 16), byte(1, 40)));
-    let packet = Packet {
+    let command = CommandCode::new(byte(0, 40)).ok_or(Malformed)?;
+    let spec = Spec::from_bits(byte(0, 48) & 15).ok_or(Malformed)?;
+    let modifier = Modifier::from_bits(byte(0, 56)).ok_or(Malformed)?;
+    let mode = Mode::from_bits(byte(1, 48)).ok_or(Malformed)?;
+    let error = ErrorUnits::from_bits(byte(1, 56)).ok_or(Malformed)?;
+    let (tc, protection, fragment) = (byte(0, 48) >> 4, half(2, 0), half(2, 16));
+    let covered = match kind {
+        Kind::Notification => len <= 255,
+        _ => u64::from(offset) + u64::from(len) <= u64::from(total),
+    };
+    let carried = match form {
+        Form::None => true,
+        Form::Word(bytes, _) => bytes as usize <= IN_ENTRY,
+        Form::Ring(bytes) => (1..=rules.most).contains(&bytes),
+        Form::Arena { .. } => len > 0,
+    };
+    let fits = kind.class() == rules.class
+        && source.node == rules.from
+        && destination.node == rules.to
+        && tc <= 3
+        && total <= TOTAL_MAX
+        && covered
+        && carried
+        && (!is_atomic(kind) || is_operation(protection, len, form))
+        && (fragment >= FRAGMENT_MIN || is_whole(kind));
+    if !fits {
+        return Err(Malformed);
+    }
+    *packet = Packet {
         source,
         destination,
         kind,
-        command: CommandCode::new(byte(0, 40)).ok_or(Malformed)?,
-        spec: Spec::from_bits(byte(0, 48) & 15).ok_or(Malformed)?,
-        modifier: Modifier::from_bits(byte(0, 56)).ok_or(Malformed)?,
-        mode: Mode::from_bits(byte(1, 48)).ok_or(Malformed)?,
-        error: ErrorUnits::from_bits(byte(1, 56)).ok_or(Malformed)?,
-        tc: byte(0, 48) >> 4,
-        protection: half(2, 0),
-        fragment: half(2, 16),
+        command,
+        spec,
+        modifier,
+        mode,
+        error,
+        tc,
+        protection,
+        fragment,
         tag: high(2),
         address: words[3],
         aux: words[4],
@@ -136,29 +182,11 @@ pub(in crate::network) fn decode(words: &Words, rules: &Rules) -> Result<(Packet
         offset,
         process: rules.process,
         payload: match form {
-            Form::Word(bytes, word) => in_entry(bytes, word)?,
+            Form::Word(bytes, word) => in_entry(bytes, word),
             _ => Payload::None,
         },
     };
-    let covered = match kind {
-        Kind::Notification => len <= 255,
-        _ => u64::from(offset) + u64::from(len) <= u64::from(total),
-    };
-    let carried = match form {
-        Form::None | Form::Word(..) => true,
-        Form::Ring(bytes) => (1..=rules.most).contains(&bytes),
-        Form::Arena { .. } => len > 0,
-    };
-    let fits = kind.class() == rules.class
-        && source.node == rules.from
-        && destination.node == rules.to
-        && packet.tc <= 3
-        && total <= TOTAL_MAX
-        && covered
-        && carried
-        && (!is_atomic(kind) || is_operation(&packet, form))
-        && (packet.fragment >= FRAGMENT_MIN || is_whole(kind));
-    if fits { Ok((packet, form)) } else { Err(Malformed) }
+    Ok(form)
 }
 
 /// Whether packets of this kind are never cut.
@@ -172,23 +200,20 @@ fn is_atomic(kind: Kind) -> bool {
 
 /// Whether it is an operation that there is, with the operands that belong to it.
 #[cold]
-fn is_operation(packet: &Packet, form: Form) -> bool {
+fn is_operation(code: u16, len: u32, form: Form) -> bool {
     let carried = match form {
         Form::Word(bytes, _) | Form::Ring(bytes) => Some(bytes),
         Form::None | Form::Arena { .. } => None,
     };
-    let fits = |operands: usize| carried == Some(operands as u32) && packet.len == operands as u32;
-    Atomic::operand_bytes(packet.protection).is_some_and(fits)
+    let fits = |operands: usize| carried == Some(operands as u32) && len == operands as u32;
+    Atomic::operand_bytes(code).is_some_and(fits)
 }
 
 #[inline]
-fn in_entry(len: u32, word: u64) -> Result<Payload, Malformed> {
-    if len as usize > IN_ENTRY {
-        return Err(Malformed);
-    }
+fn in_entry(len: u32, word: u64) -> Payload {
     let mut bytes = [0; INLINE_MAX];
     bytes[..IN_ENTRY].copy_from_slice(&word.to_le_bytes());
-    Ok(Payload::Inline { len: len as u8, bytes })
+    Payload::Inline { len: len as u8, bytes }
 }
 
 #[cfg(test)]

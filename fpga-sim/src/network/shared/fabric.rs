@@ -25,7 +25,7 @@ use crate::keep::Keep;
 use crate::memory::Lent;
 use crate::memory::runs::Run;
 use crate::memory::runs::Runs;
-use crate::network::fabric::{Carriage, Fabric, FabricError};
+use crate::network::fabric::{Carriage, Fabric, FabricError, Pending};
 use crate::network::links::xbar;
 use crate::node::Nodes;
 use crate::node::{Owner, process_of};
@@ -326,9 +326,9 @@ impl Fabric for ProcessFabric {
     }
 
     #[inline]
-    fn pending(&self, _node: u16) -> bool {
+    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> Pending {
         self.sleeper.polled();
-        self.has_news()
+        if self.has_news() { Pending::Packets } else { Pending::Nothing }
     }
 
     /// Group 63 is every node but the sender's, as the network driver uses it (spec 11); there are no others.

@@ -24,36 +24,36 @@ const FULL: usize = 4608;
 impl<W: Wire> Core<W> {
     /// Sends a packet to a process, to which packets may go; there is a credit for it.
     #[inline]
-    pub(super) fn send_to(&mut self, to: u16, packet: Packet) -> Sent {
+    pub(super) fn send_to(&mut self, to: u16, packet: &Packet) -> Sent {
         let link = &self.links[usize::from(to)];
         let Some(ticket) = link.theirs else { return self.throw_away() };
         let head = Head { ticket, taken: link.taken };
-        if !message::encode(&packet, head, &mut self.buffer) {
+        if !message::encode(packet, head, &mut self.buffer) {
             return self.throw_away(); // `carriage` asks for no such payload
         }
         self.hand_over_of(to, packet)
     }
 
-    /// The same, of a packet still without its payload. It comes back where that could not be read, or the wire takes no more.
-    pub(super) fn send_read_to(&mut self, to: u16, packet: Packet, read: Read<'_>) -> Sent {
+    /// The same, of a packet still without its payload. It waits where that could not be read, or the wire takes no more.
+    pub(super) fn send_read_to(&mut self, to: u16, packet: &Packet, read: Read<'_>) -> Sent {
         let link = &self.links[usize::from(to)];
         let Some(ticket) = link.theirs else { return self.throw_away() };
         let head = Head { ticket, taken: link.taken };
-        match message::encode_read(&packet, head, read, &mut self.buffer) {
+        match message::encode_read(packet, head, read, &mut self.buffer) {
             true => self.hand_over_of(to, packet),
-            false => Sent::Wait(packet),
+            false => Sent::Wait,
         }
     }
 
     /// Gives the wire the message in the buffer, of a packet.
     #[inline]
-    fn hand_over_of(&mut self, to: u16, packet: Packet) -> Sent {
+    fn hand_over_of(&mut self, to: u16, packet: &Packet) -> Sent {
         match self.hand_over(to) {
             Ok(Taken::Yes) => {
                 self.sent(to, packet.class() as usize);
                 Sent::Gone
             }
-            other => self.unsent(to, packet, other),
+            other => self.unsent(to, other),
         }
     }
 
@@ -81,13 +81,15 @@ impl<W: Wire> Core<W> {
         if waits {
             return self.hold(to);
         }
-        let ids = self.releases_of(to);
-        message::add_releases(&ids, &mut self.buffer);
+        // Nearly never there is any.
+        let releases = if self.long.releases.is_empty() { 0 } else { self.add_releases(to) };
         let taken = self.wire.send(peer, &self.buffer);
         if let Ok(Taken::Yes) = taken {
             let link = &mut self.links[usize::from(to)];
             link.told = link.taken;
-            self.long.releases.drain(..ids.len());
+            if releases > 0 {
+                self.long.releases.drain(..releases);
+            }
         }
         taken
     }
@@ -106,6 +108,14 @@ impl<W: Wire> Core<W> {
             let _ = self.let_go(to)?; // what is not taken now stays
         }
         Ok(Taken::Yes)
+    }
+
+    /// Says behind the packet in the buffer what has been read of a node; how many payloads.
+    #[cold]
+    fn add_releases(&mut self, to: u16) -> usize {
+        let ids = self.releases_of(to);
+        message::add_releases(&ids, &mut self.buffer);
+        ids.len()
     }
 
     /// What the next message to a node may say to have been read.

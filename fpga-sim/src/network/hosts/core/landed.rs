@@ -13,16 +13,16 @@ use crate::packet::{Packet, Payload};
 
 impl<W: Wire> Core<W> {
     /// Writes a packet, whose payload is one stretch of memory, to a free slot of a peer's landing; there is a credit for it.
-    pub(super) fn send_landed(&mut self, to: u16, packet: Packet, slot: u32) -> Sent {
+    pub(super) fn send_landed(&mut self, to: u16, packet: &mut Packet, slot: u32) -> Sent {
         self.hear_cards();
-        match self.write(to, &packet, slot) {
+        match self.write(to, packet, slot) {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
                 self.give(to, self.long.last, packet, Vec::new(), Some(slot));
                 self.sent(to, class);
                 Sent::Gone
             }
-            other => self.unsent(to, packet, other),
+            other => self.unsent(to, other),
         }
     }
 

@@ -48,7 +48,7 @@ impl<W: Wire> Core<W> {
     }
 
     /// Sends a packet whose payload is a reference to memory; there is a credit for it.
-    pub(super) fn send_long(&mut self, to: u16, packet: Packet) -> Sent {
+    pub(super) fn send_long(&mut self, to: u16, packet: &mut Packet) -> Sent {
         self.hear_cards(); // an answer to a long payload takes the news along that this was read
         let link = &self.links[usize::from(to)];
         let (Some(ticket), Payload::ByReference(source)) = (link.theirs, &packet.payload) else {
@@ -59,7 +59,7 @@ impl<W: Wire> Core<W> {
             Ok(offered) => offered,
             Err(error) => return self.send_failed(to, packet, &error),
         };
-        message::encode_offer(&packet, head, &offer, &mut self.buffer);
+        message::encode_offer(packet, head, &offer, &mut self.buffer);
         match self.hand_over(to) {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
@@ -69,7 +69,7 @@ impl<W: Wire> Core<W> {
             }
             other => {
                 grants.into_iter().for_each(|grant| self.wire.revoke(grant));
-                self.unsent(to, packet, other)
+                self.unsent(to, other)
             }
         }
     }
@@ -79,12 +79,12 @@ impl<W: Wire> Core<W> {
         &mut self,
         to: u16,
         id: u64,
-        packet: Packet,
+        packet: &mut Packet,
         grants: Vec<W::Grant>,
         slot: Option<u32>,
     ) {
         let class = packet.class() as usize;
-        if let Payload::ByReference(ByReference { hold, .. }) = packet.payload {
+        if let Payload::ByReference(ByReference { hold, .. }) = std::mem::take(&mut packet.payload) {
             self.long.given.insert(id, Given { node: to, class, grants, hold: Some(hold), slot });
         }
         self.links[usize::from(to)].granted[class] += 1;
@@ -92,14 +92,15 @@ impl<W: Wire> Core<W> {
 
     /// The source cannot be read: the target gets the packet without it, as of any bad source.
     #[cold]
-    fn send_failed(&mut self, to: u16, packet: Packet, error: &WireError) -> Sent {
+    fn send_failed(&mut self, to: u16, packet: &mut Packet, error: &WireError) -> Sent {
         tracing::warn!("no process can be let read {} bytes, so the command fails: {error}", packet.len);
         let unit = match packet.kind {
             crate::packet::Kind::Put => extoll_abi::ErrorUnits::REQUESTER,
             _ => extoll_abi::ErrorUnits::RESPONDER,
         };
-        let error = packet.error | unit;
-        self.send_to(to, Packet { payload: Payload::None, error, ..packet })
+        packet.error |= unit;
+        packet.payload = Payload::None;
+        self.send_to(to, packet)
     }
 
     /// Goes on with all of this. Called when the wire was moved on.

@@ -19,6 +19,8 @@ const ME: u16 = 4;
 struct Taking {
     links: Vec<Link<()>>,
     arrived: [VecDeque<(u64, Packet)>; 2],
+    first: Option<Packet>,
+    owed: VecDeque<u16>,
     retry: bool,
     incoming: Incoming,
     landings: Landings<()>,
@@ -30,13 +32,13 @@ impl Taking {
         links[3].ticket = TICKET;
         let incoming = Incoming::new(&Seen::new(links.len()));
         let (arrived, landings) = (Default::default(), Landings::default());
-        Taking { links, arrived, retry: false, incoming, landings }
+        Taking { links, arrived, first: None, owed: VecDeque::new(), retry: false, incoming, landings }
     }
 
     fn intake(&mut self) -> Intake<'_, (), ()> {
         let places = Places::alone(self.links.len());
-        let Taking { links, arrived, retry, incoming, landings } = self;
-        Intake { links, arrived, retry, incoming, landings, me: ME, places }
+        let Taking { links, arrived, owed, retry, incoming, landings, .. } = self;
+        Intake { links, arrived, first: None, owed, retry, incoming, landings, me: ME, places }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
@@ -51,6 +53,32 @@ impl Taking {
         let first = self.landings.of(3).unwrap().first();
         self.intake().written(first + slot)
     }
+}
+
+#[test]
+fn a_card_has_the_next_request_at_once() {
+    let mut taking = Taking::new();
+    let response = Packet { kind: crate::packet::Kind::GetResponse, ..some_put() };
+    let packets = [response, some_put(), Packet { tag: 78, ..some_put() }];
+    for packet in packets.map(|packet| message(TICKET, [0, 0], &packet)) {
+        let mut first = taking.first.take();
+        assert!(Intake { first: Some(&mut first), ..taking.intake() }.message(&packet).is_ok());
+        taking.first = first;
+    }
+    assert_eq!(taking.first.as_ref().map(|packet| packet.tag), Some(77));
+    let waiting = |class: Class| taking.arrived[class as usize].iter().map(|(_, packet)| packet.tag);
+    assert!(waiting(Class::Request).eq([78]) && waiting(Class::Response).eq([77]));
+    let link = &taking.links[3];
+    assert_eq!((link.received, link.taken), ([2, 1], [1, 0]));
+    // None overtakes those that wait, and who has taken many is told.
+    let mut first = None;
+    for _ in 0..TELL {
+        let request = message(TICKET, [0, 0], &some_put());
+        assert!(Intake { first: Some(&mut first), ..taking.intake() }.message(&request).is_ok());
+        assert!(first.take().is_none_or(|_| taking.arrived[0].is_empty()));
+        taking.arrived[0].clear();
+    }
+    assert_eq!((taking.links[3].taken[0], &taking.owed), (TELL, &VecDeque::from([3])));
 }
 
 fn message(ticket: u64, taken: [u32; 2], packet: &Packet) -> Vec<u8> {

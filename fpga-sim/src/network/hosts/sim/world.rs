@@ -336,7 +336,12 @@ impl World {
                 }
             }
             self.look_at_reads(who);
-            let pumped = self.processes[who].core.pump();
+            let mut first = None;
+            let hands_over = !self.processes[who].answers_only && self.random.bool();
+            let pumped = self.processes[who].core.pump_to(hands_over.then_some(&mut first));
+            if let Some(packet) = first {
+                self.take(who, packet);
+            }
             drop(self.processes[who].core.take_let_go());
             for out in self.processes[who].core.take_out() {
                 self.obey(who, out);

@@ -8,7 +8,7 @@ use super::{Event, World};
 use crate::network::hosts::core::Sent;
 use crate::network::hosts::message::{self, Head, MOST};
 use crate::network::hosts::sim::net::{Came, Goes};
-use crate::network::shared::codec::{Malformed, Rules, tests::put};
+use crate::network::shared::codec::{Rules, tests::put};
 use crate::packet::{ANYONE, Class, Kind, Packet, Payload};
 
 /// Payload of those that have one.
@@ -50,10 +50,10 @@ impl World {
         self.step(who);
     }
 
-    pub(super) fn send(&mut self, who: usize, packet: Packet) {
+    pub(super) fn send(&mut self, who: usize, mut packet: Packet) {
         let (way, tag) = ((who, packet.destination.node, packet.class() as usize), packet.tag);
-        match self.processes[who].core.send(packet) {
-            Sent::Wait(packet) => self.processes[who].waiting.push_back(packet),
+        match self.processes[who].core.send(&mut packet) {
+            Sent::Wait => self.processes[who].waiting.push_back(packet),
             _ => self.accepted.entry(way).or_default().push_back(tag),
         }
         self.flush();
@@ -72,8 +72,9 @@ impl World {
                 Goes::Message(bytes) => self.went_in_message(from, to, bytes),
                 Goes::Write(landed) => {
                     let (_, rest) = Head::of(&landed.head).expect("a head");
-                    let decoded = self.decode(from, to, |rules| message::decode_led(rest, rules));
-                    self.note_went(from, to, &decoded.0);
+                    let class = message::class_of(rest).expect("a packet");
+                    let led = message::decode_led(rest, &self.rules(from, to, class)).expect("a packet");
+                    self.note_went(from, to, &led.0);
                 }
             }
             self.messages.borrow_mut().on_wire.entry((from, to)).or_default().push_back(goes);
@@ -82,16 +83,18 @@ impl World {
         }
     }
 
-    fn decode<T>(&self, from: usize, to: usize, decode: impl Fn(&Rules) -> Result<T, Malformed>) -> T {
+    fn rules(&self, from: usize, to: usize, class: Class) -> Rules {
         let (from, to) = (self.processes[from].node, self.processes[to].node);
-        let rules = |class| Rules { class, from, to, most: MOST as u32, process: ANYONE };
-        decode(&rules(Class::Request)).or_else(|_| decode(&rules(Class::Response))).expect("a packet")
+        Rules { class, from, to, most: MOST as u32, process: ANYONE }
     }
 
     fn went_in_message(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let (_, mut rest) = Head::of(bytes).expect("a head");
         while message::decode_releases(rest).is_none() && message::decode_landing(rest).is_none() {
-            let (packet, _, behind) = self.decode(from, to, |rules| message::decode(rest, rules));
+            let class = message::class_of(rest).expect("a packet");
+            let mut packet = Packet::empty();
+            let rules = self.rules(from, to, class);
+            let (_, behind) = message::decode(rest, &rules, &mut packet).expect("a packet");
             rest = behind;
             self.note_went(from, to, &packet);
         }
