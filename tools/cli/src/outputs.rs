@@ -16,7 +16,6 @@ impl Outputs {
     /// `json` may be `-`: standard output, and the table goes to standard error.
     pub fn open(json: Option<&Path>, plot: Option<&Path>) -> Result<Self, Failure> {
         let create = |path: &Path| WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()));
-        let is_stdout = |path: &Path| path.as_os_str() == "-";
         if plot.is_some_and(is_stdout) {
             let why = "--plot -: standard output is for the table or the JSON; name a file (./- for one of this name)";
             return Err(Failure::Usage(why.to_owned()));
@@ -48,6 +47,11 @@ impl Outputs {
         }
         out::print(text)
     }
+}
+
+/// Whether a file's name stands for standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Writes a result, and says where it is.

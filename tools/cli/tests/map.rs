@@ -50,7 +50,7 @@ fn bad_input_is_said() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let map = |pattern: &str, what: &str| fails(&["map", pattern, "--topology", "pascal"], what);
-    map(&file("ragged", "0 1\n1\n"), "line 2: 1 numbers, but there are 2 lines");
+    map(&file("ragged", "0 1\n1\n"), "line 2: 1 number, but there are 2 lines");
     map(&file("negative", "0 -1\n1 0\n"), "-1 is negative");
     map(&file("words", "0 x\n1 0\n"), "`x` is no number");
     map("2d:4x4", "16 ranks do not fit 4 places of pascal");
@@ -86,6 +86,66 @@ fn launchers_get_files() {
     assert_eq!(fs::read_to_string(&hostfile).expect("written").lines().count(), 64);
     assert!(fs::read_to_string(&script).expect("written").starts_with("#!/bin/sh\n"));
 }
+
+#[test]
+fn a_launchers_file_goes_to_standard_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let map = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ggas"));
+        command.current_dir(&folder).args(["map", "2d:2x2", "--topology", "pascal", "--hosts", "n0"]);
+        let output = command.args(args).output().expect("ggas starts");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for option in ["--rankfile", "--hostfile", "--script"] {
+        assert_eq!(map(&[option, "f"]).0, Some(0));
+        let file = fs::read_to_string(folder.path().join("f")).expect("written");
+        let (code, out, said) = map(&[option, "-"]);
+        assert_eq!((code, out), (Some(0), file), "{option}: {said}");
+        assert!(said.contains("between nodes: "), "{option}: {said}");
+    }
+    assert!(!folder.path().join("-").exists());
+    let (code, out, said) = map(&["--rankfile", "-", "--script", "-"]);
+    assert_eq!((code, &*out), (Some(2), ""), "{said}");
+    assert!(said.contains("--rankfile and --script"), "{said}");
+}
+
+#[test]
+fn neighbouring_seeds_share_no_mapping() {
+    let random = |seed: &str| {
+        let report = out(&["map", "2d:4x4", "--topology", "helios", "--json", "-", "--seed", seed]);
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let rows = report["rows"].as_array().expect("rows").iter();
+        rows.filter(|row| row["mapping"].as_str().expect("a name").starts_with("random "))
+            .map(|row| row["devices"].to_string())
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<_> = ["1", "2", "3"].into_iter().flat_map(random).collect();
+    assert_eq!(all.len(), 12);
+    assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 12, "{all:?}");
+}
+
+#[test]
+fn one_is_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (one, pair) = (file("one", "\u{feff}5\n"), file("pair", "0 1\n1 0\n"));
+    let table = out(&["map", &one, "--topology", "pascal"]);
+    assert!(table.starts_with("1 rank on pascal"), "{table}");
+    let alone = ["--topology", "pascal", "--devices", "0"];
+    fails(&[&["map", &pair], &alone[..]].concat(), "2 ranks do not fit 1 place of pascal");
+    fails(
+        &["map", &pair, "--topology", "pascal", "--hosts", "a", "--network", &file("net", TWO)],
+        "1 host, but",
+    );
+}
+
+/// Two nodes.
+const TWO: &str = "name = \"net\"\ngroups = [2]\n[[channel]]\nname = \"switch\"\n";
 
 #[test]
 fn a_topology_that_is_shown_can_be_read() {

@@ -30,7 +30,7 @@ pub enum MapError {
     },
     /// A pattern has more ranks than there are places.
     #[error(
-        "{ranks} ranks do not fit {places} places of {topology}: give a topology with more, or use fewer ranks"
+        "{} do not fit {} of {topology}: give a topology with more, or use fewer ranks", counted(*.ranks, "rank"), counted(*.places, "place")
     )]
     Crowded {
         /// Of the pattern.
@@ -41,7 +41,7 @@ pub enum MapError {
         topology: String,
     },
     /// Patterns of one job that have not as many ranks.
-    #[error("one pattern has {one} ranks, the other {other}: give both of the same job")]
+    #[error("one pattern has {}, the other {other}: give both of the same job", counted(*.one, "rank"))]
     Unlike {
         /// Of one pattern.
         one: usize,
@@ -81,3 +81,13 @@ pub enum MapError {
     },
 }
 ggas_errors::debug_as_display!(MapError);
+
+/// So many of what a word names.
+pub fn counted(number: usize, word: &str) -> String {
+    if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
+}
+
+/// That there are so many.
+pub(crate) fn there_are(number: usize, word: &str) -> String {
+    format!("there {} {}", if number == 1 { "is" } else { "are" }, counted(number, word))
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Assignment, Cluster, MapError, Mapping, Topology};
+use crate::{Assignment, Cluster, MapError, Mapping, Topology, counted};
 
 /// Devices in the order of their ranks, for `CUDA_VISIBLE_DEVICES`: a program whose rank i takes the i-th GPU that it sees has
 /// the mapping with it, and each process still sees all GPUs. `ggas run --gpus` takes it. GPUs that are not used come last.
@@ -20,7 +20,8 @@ fn listed(topology: &Topology, places: &[usize]) -> String {
 fn check(cluster: &Cluster, hosts: &[String]) -> Result<(), MapError> {
     let nodes = cluster.network.places();
     let message = if hosts.len() != nodes {
-        format!("{} hosts, but {} has {nodes} nodes: name one for each", hosts.len(), cluster.network.name())
+        let (has, net) = (counted(hosts.len(), "host"), cluster.network.name());
+        format!("{has}, but {net} has {}: name one for each", counted(nodes, "node"))
     } else if let Some(host) = hosts.iter().find(|host| !is_host(host)) {
         format!("{host:?} is no name of a host")
     } else if let Some((_, host)) = hosts.iter().enumerate().find(|(at, host)| hosts[..*at].contains(host)) {

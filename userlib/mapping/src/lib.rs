@@ -39,7 +39,7 @@ mod topology;
 mod trace;
 
 pub use discover::{nvml, sysfs};
-pub use error::MapError;
+pub use error::{MapError, counted};
 pub use links::{Congestion, Link, Links};
 pub use mapping::{Mapping, Search, map};
 pub use metric::Metric;

@@ -52,6 +52,20 @@ impl Mapping {
         Ok(Mapping(places))
     }
 
+    /// So many of them, which follow from one seed: neighbouring seeds share none.
+    ///
+    /// # Errors
+    /// [`MapError::Crowded`]
+    pub fn randoms(
+        topology: &Topology,
+        pattern: &Pattern,
+        seed: u64,
+        count: usize,
+    ) -> Result<Vec<Mapping>, MapError> {
+        let mut seeds = fastrand::Rng::with_seed(seed);
+        (0..count).map(|_| Mapping::random(topology, pattern, seeds.u64(..))).collect()
+    }
+
     /// The place of a rank.
     ///
     /// # Panics

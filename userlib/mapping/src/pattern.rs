@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::MapError;
+use crate::error::there_are;
+use crate::{MapError, counted};
 
 /// Bytes that each rank of a job sends to each other one. Where the messages are short and the latency counts, it can be a
 /// number of messages just as well.
@@ -29,7 +30,7 @@ impl Pattern {
     }
 
     /// Reads a matrix: a line for each sender, in it a number for each receiver, separated by spaces or commas. Empty lines, and
-    /// what follows a `#`, do not count.
+    /// what follows a `#`, do not count, nor does a byte order mark at the begin.
     ///
     /// # Errors
     /// [`MapError::File`], or [`MapError::Pattern`] as [`parse`](Self::parse).
@@ -46,6 +47,8 @@ impl Pattern {
     /// [`MapError::Pattern`]: the line that is shorter or longer than others, or has what is no whole number from 0.
     pub fn parse(text: &str, origin: &str) -> Result<Pattern, MapError> {
         let mut rows: Vec<(usize, Vec<u64>)> = Vec::new();
+        // Editors of some systems begin a file with the mark of its encoding.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default();
             let words = line.split([' ', '\t', ',', ';']).filter(|word| !word.trim().is_empty());
@@ -63,7 +66,8 @@ impl Pattern {
         let mut pattern = Pattern::new(ranks)?;
         for (from, (number, row)) in rows.iter().enumerate() {
             if row.len() != ranks {
-                let message = format!("{} numbers, but there are {ranks} lines: use as many", row.len());
+                let (has, there) = (counted(row.len(), "number"), there_are(ranks, "line"));
+                let message = format!("{has}, but {there}: use as many");
                 return Err(at(origin, *number, message));
             }
             pattern.bytes[from * ranks..][..ranks].copy_from_slice(row);
@@ -204,6 +208,13 @@ mod tests {
         assert_eq!((pattern.between(0, 2), pattern.between(2, 2)), (10.0, 0.0));
         assert_eq!(Pattern::parse(&pattern.text(), "again").expect("the same"), pattern);
         assert_eq!(pattern.messages().count(), 6);
+    }
+
+    #[test]
+    fn a_byte_order_mark_does_not_count() {
+        let marked = Pattern::parse("\u{feff}0 1\n1 0\n", "p").expect("two ranks");
+        assert_eq!(marked, Pattern::parse("0 1\n1 0\n", "p").expect("two ranks"));
+        assert!(Pattern::parse("0 1\n\u{feff}1 0\n", "p").is_err(), "in its midst it is none");
     }
 
     #[test]

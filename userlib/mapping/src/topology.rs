@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::MapError;
+use crate::error::there_are;
+use crate::{MapError, counted};
 
 /// A kind of connection between two places: a *level* of the thesis, level 0 being the nearest.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
@@ -85,10 +86,9 @@ impl Topology {
         let rows = match (groups, levels) {
             (Some(groups), None) => {
                 if groups.len() != channel.len() {
-                    let (groups, channels) = (groups.len(), channel.len());
-                    let message = format!(
-                        "`groups` has {groups} numbers, but there are {channels} channels: use one for each"
-                    );
+                    let (groups, there) =
+                        (counted(groups.len(), "number"), there_are(channel.len(), "channel"));
+                    let message = format!("`groups` has {groups}, but {there}: use one for each");
                     return Err(wrong(origin, message));
                 }
                 nested(&groups).map_err(|message| wrong(origin, message))?
@@ -214,7 +214,8 @@ fn check(devices: &[String], channels: &[Channel], levels: &[Vec<u8>]) -> Result
         return Err(format!("{places} devices: use 1 to {most}"));
     }
     if levels.len() != places {
-        return Err(format!("the levels are of {} places, but there are {places} devices", levels.len()));
+        let (of, there) = (counted(levels.len(), "place"), there_are(places, "device"));
+        return Err(format!("the levels are of {of}, but {there}"));
     }
     if channels.is_empty() {
         return Err("it has no [[channel]]: write one for each level".to_owned());
@@ -237,7 +238,10 @@ fn check(devices: &[String], channels: &[Channel], levels: &[Vec<u8>]) -> Result
         }
     }
     if let Some(one) = levels.iter().position(|row| row.len() != places) {
-        return Err(format!("row {one} of the levels has {} numbers, not {places}", levels[one].len()));
+        return Err(format!(
+            "row {one} of the levels has {}, not {places}",
+            counted(levels[one].len(), "number")
+        ));
     }
     for (one, row) in levels.iter().enumerate() {
         for (other, level) in row.iter().enumerate().filter(|(other, _)| *other != one) {
@@ -326,7 +330,7 @@ mod tests {
         wrong(&format!("name = 'a'\n{channel}"), "either `groups` or `levels`");
         wrong(
             &format!("name = 'a'\ngroups = [2, 2]\n{channel}"),
-            "`groups` has 2 numbers, but there are 1 channels",
+            "`groups` has 2 numbers, but there is 1 channel",
         );
         wrong(&format!("name = 'a'\ngroups = [0]\n{channel}"), "must be 1 to 1024");
         wrong(&format!("name = 'a'\ngroups = [4096]\n{channel}"), "must be 1 to 1024");
@@ -340,7 +344,7 @@ mod tests {
         wrong(&format!("name = 'a'\ngroups = [2]\ndevices = ['0', 'a b']\n{channel}"), "no name of a device");
         wrong(
             &format!("name = 'a'\ngroups = [2]\ndevices = ['0']\n{channel}"),
-            "2 places, but there are 1 devices",
+            "2 places, but there is 1 device",
         );
         wrong(&format!("name = 'a'\ngroups = [2]\n{channel}gbytes_per_s = 0.0\n"), "must be above 0");
         wrong(&format!("name = 'a'\ngroups = [2]\n{channel}latency_us = nan\n"), "must be above 0");

@@ -1,8 +1,10 @@
 //! Several nodes: `ggas map --hosts`.
 
-use super::{pattern, write};
+use super::pattern;
 use crate::failure::Failure;
 use crate::out;
+use crate::outputs::{is_stdout, written};
+use ggas_benches::WholeFile;
 use ggas_mapping::{Cluster, Metric, Pattern, Search, Topology, files};
 use ggas_table::Column;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,8 @@ pub struct NodeArgs {
     /// What joins the nodes, a topology's file [default: one switch]
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
-    /// Write for `mpirun --rankfile`: host and core of each rank
+    /// Write for `mpirun --rankfile`: host and core of each rank. This, or one of the next two, may be `-`: standard output, and
+    /// everything else to standard error
     #[arg(long, value_name = "FILE")]
     rankfile: Option<PathBuf>,
     /// Write for SLURM_HOSTFILE and `srun --distribution=arbitrary`: the host of each rank
@@ -33,6 +36,21 @@ pub struct NodeArgs {
 }
 
 impl NodeArgs {
+    /// Whether a file goes to standard output, where only one has a place.
+    fn to_stdout(&self) -> Result<bool, Failure> {
+        let files =
+            [("--rankfile", &self.rankfile), ("--hostfile", &self.hostfile), ("--script", &self.script)];
+        let asked = files.into_iter().filter(|(_, path)| path.as_deref().is_some_and(is_stdout));
+        let asked: Vec<_> = asked.map(|(name, _)| name).collect();
+        match asked.len() {
+            0 | 1 => Ok(!asked.is_empty()),
+            _ => Err(Failure::Usage(format!(
+                "{}: standard output takes one of them; name a file (./- for one of this name)",
+                asked.join(" and ")
+            ))),
+        }
+    }
+
     pub fn must_be_unused(&self) -> Result<(), Failure> {
         let asked = [
             ("--cpu-pattern", self.cpu_pattern.is_some()),
@@ -72,6 +90,7 @@ pub fn run(
     if is_single {
         return Err(Failure::Usage("--json and --plot are for one node: leave --hosts out".to_owned()));
     }
+    let to_stdout = args.to_stdout()?;
     let cores = load(args.cores.as_deref(), "cores", gpus.places())?;
     let network = load(args.network.as_deref(), "switch", args.hosts.len())?;
     let cluster = Cluster { network, cores, gpus };
@@ -98,7 +117,12 @@ pub fn run(
         far.fold(0.0, |sum, (.., bytes)| sum + bytes as f64) / 1e6
     };
     let (before, after) = (between(&default.node), between(&ours.node));
-    out::print(&format!("{table}\nbetween nodes: {before:.1} MB by default, {after:.1} MB mapped\n"))?;
+    let said = format!("{table}\nbetween nodes: {before:.1} MB by default, {after:.1} MB mapped\n");
+    if to_stdout {
+        out::note(&said);
+    } else {
+        out::print(&said)?;
+    }
     let hostfile = files::hostfile(&cluster, &ours, &args.hosts)?;
     let script = files::script(&cluster, &ours);
     for (path, text) in [(&args.rankfile, rankfile), (&args.hostfile, hostfile), (&args.script, script)] {
@@ -107,4 +131,12 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// Writes a file whole, and says where it is; or to standard output.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return out::print(text);
+    }
+    written(WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()))?, text)
 }

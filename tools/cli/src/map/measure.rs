@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, chain};
 use ggas_gpu::{DeviceBuffer, Event, Gpu, GpuError, Stream};
-use ggas_mapping::Topology;
+use ggas_mapping::{Topology, counted};
 use std::time::Duration;
 
 /// Copies one after the other that are timed together: of short ones, and of long ones.
@@ -29,8 +29,8 @@ fn gpus(topology: &Topology) -> Result<Vec<Place>, Failure> {
     gpus.sort_by(|one, other| one.info().pci.cmp(&other.info().pci));
     if gpus.len() != topology.places() {
         return Err(Failure::Failed(format!(
-            "CUDA sees {} GPUs, but {} has {}: measure without CUDA_VISIBLE_DEVICES",
-            gpus.len(),
+            "CUDA sees {}, but {} has {}: measure without CUDA_VISIBLE_DEVICES",
+            counted(gpus.len(), "GPU"),
             topology.name(),
             topology.places()
         )));

@@ -6,15 +6,14 @@ mod report;
 
 use crate::failure::{Failure, chain};
 use crate::out;
-use crate::outputs::{Outputs, written};
-use ggas_benches::WholeFile;
+use crate::outputs::Outputs;
 use ggas_mapping::{MapError, Mapping, Metric, Pattern, Search, Topology, files, map};
 use report::{Report, Row};
 use std::path::{Path, PathBuf};
 
 const FILES: &str = "\
 The pattern is a matrix of whole numbers: a line for each rank that sends, in it the bytes for each rank that receives,
-separated by spaces or commas. Empty lines, and what follows a #, do not count.
+separated by spaces or commas. Empty lines, what follows a #, and a byte order mark do not count.
 
 A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads what it writes, a file for each rank:
   mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
@@ -97,9 +96,8 @@ pub fn run(args: &MapArgs) -> Result<(), Failure> {
         Row::of("default", &topology, &pattern, &Mapping::default_of(&topology, &pattern)?)?,
         Row::of("mapped", &topology, &pattern, &ours)?,
     ];
-    for seed in 0..4 {
-        let random = Mapping::random(&topology, &pattern, args.seed.wrapping_add(seed))?;
-        rows.push(Row::of(&format!("random {}", seed + 1), &topology, &pattern, &random)?);
+    for (number, random) in (1..).zip(Mapping::randoms(&topology, &pattern, args.seed, RANDOM)?) {
+        rows.push(Row::of(&format!("random {number}"), &topology, &pattern, &random)?);
     }
     let report = Report { topology: &topology, pattern: &pattern, metric, rows, search };
     let svg = outputs.has_plot().then(|| report.svg()).transpose()?;
@@ -174,13 +172,11 @@ fn pattern(name: &str) -> Result<Pattern, Failure> {
     }
 }
 
+/// Mappings at random that ours stands beside.
+const RANDOM: usize = 4;
+
 /// Bytes of a message of a pattern that is named, not read.
 const MESSAGE: u64 = 1 << 20;
-
-/// Writes a file whole, and says where it is.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    written(WholeFile::create(path).map_err(|error| Failure::Usage(error.to_string()))?, text)
-}
 
 impl From<MapError> for Failure {
     fn from(error: MapError) -> Failure {

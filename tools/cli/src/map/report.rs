@@ -1,7 +1,7 @@
 //! What a mapping changes, for people and programs.
 
 use crate::failure::Failure;
-use ggas_mapping::{Congestion, Links, MapError, Mapping, Metric, Pattern, Search, Topology, flows};
+use ggas_mapping::{Congestion, Links, MapError, Mapping, Metric, Pattern, Search, Topology, counted, flows};
 use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_table::Column;
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ impl Report<'_> {
         let places = self.topology.places();
         let how = if places <= self.search.exact_up_to { "the best there is" } else { "by a heuristic" };
         format!(
-            "{} ranks on {}, mapped by {}: {how}\n\n{table}\n\n{}\n\n{}",
-            self.pattern.ranks(),
+            "{} on {}, mapped by {}: {how}\n\n{table}\n\n{}\n\n{}",
+            counted(self.pattern.ranks(), "rank"),
             self.topology.name(),
             self.metric.name(),
             "latency, bandwidth, distance: cost by this metric, of the default's; level n: the most loaded link's bytes over its rate\n\
