@@ -141,8 +141,11 @@ impl Fabric for Endless {
     fn polled(&self) -> bool {
         true
     }
-    fn pending(&self, _node: u16) -> bool {
-        !self.stop.load(Ordering::Relaxed)
+    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> fabric::Pending {
+        match self.stop.load(Ordering::Relaxed) {
+            true => fabric::Pending::Nothing,
+            false => fabric::Pending::Packets,
+        }
     }
     fn attach(&self, _node: u16, _wake: Arc<dyn Wake>) -> Result<(), fabric::FabricError> {
         Ok(())

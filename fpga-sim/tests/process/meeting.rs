@@ -15,7 +15,7 @@ use ggas_members::memory::Arena;
 use ggas_members::{Member, Members, NetworkShape, PeerState};
 
 use crate::common::PATIENCE;
-use crate::rings::{ANSWER, ASK, Bell, packet, reference, until};
+use crate::rings::{ANSWER, ASK, Bell, packet, pends, reference, until};
 
 /// A network of two nodes that nobody else knows, and its first member, which stays.
 fn network() -> Arc<Member> {
@@ -170,9 +170,9 @@ fn room_is_told_to_a_sender_whose_answer_is_not_read() {
         sent += 1;
     }
     (0..sent).for_each(|n| assert_eq!(take(&a), n));
-    assert!(b.poll(1, Class::Request).is_none() && !b.pending(1));
+    assert!(b.poll(1, Class::Request).is_none() && !pends(&b, 1));
     drop(held);
-    until("the sender hears of it", || b.pending(1));
+    until("the sender hears of it", || pends(&b, 1));
 }
 
 /// What waits for a process that will never answer goes to the sender's own card, which acts for the target.
