@@ -1,7 +1,7 @@
 //! The C libraries: `cargo xtask install`, and what the tests link with.
 
 use crate::run::{Step, ask, cargo};
-use crate::{gaspi, gmpi, place};
+use crate::{gaspi, gmpi, hpe, place};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -65,6 +65,7 @@ pub fn install(prefix: &Path, profile: Profile) -> Result<ExitCode> {
     build_into(&prefix, profile)?;
     gaspi::build_into(&prefix, profile)?;
     gmpi::build_into(&prefix, profile)?;
+    hpe::build_into(&prefix, profile)?;
     say!("{}", recipe(&prefix.display().to_string()));
     Ok(ExitCode::SUCCESS)
 }
@@ -77,8 +78,8 @@ fn recipe(prefix: &str) -> String {
         )
     };
     [
-        format!("installed librma2, libvelo2, libgmpi, libGPI2, gaspi_run and ggas below {prefix}"),
-        format!("  build:  {}   (or libvelo2, gmpi)", build("lib", "librma2")),
+        format!("installed librma2, libvelo2, libgmpi, libggas_hpe_preload, libGPI2, gaspi_run and ggas below {prefix}"),
+        format!("  build:  {}   (or libvelo2, gmpi, ggas_hpe)", build("lib", "librma2")),
         format!("  run:    LD_LIBRARY_PATH='{prefix}/lib' ./program"),
         format!("  GASPI:  {}", build("lib64", "GPI2")),
         format!("          LD_LIBRARY_PATH='{prefix}/lib64' '{prefix}/bin/gaspi_run' -n 2 ./program"),
@@ -111,7 +112,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     Ok(())
 }
 
-/// All of a library as an archive, from cargo.
+/// A library as cargo makes it: an archive of all of it, or what is linked already.
 pub(crate) fn archive(package: &str, name: &str, profile: Profile) -> Result<PathBuf> {
     let mut command = cargo(&["build", "--lib"]);
     match profile {
@@ -271,5 +272,8 @@ mod tests {
         let text = recipe("/p q");
         assert_eq!(text.matches("cc program.c -o program $(PKG_CONFIG_PATH='/p q/lib").count(), 2, "{text}");
         assert!(text.contains("-n 2 ./program"));
+        for name in ["libgmpi", "libggas_hpe_preload", "libGPI2", "(or libvelo2, gmpi, ggas_hpe)"] {
+            assert!(text.contains(name), "{name}: {text}");
+        }
     }
 }

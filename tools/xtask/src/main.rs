@@ -22,6 +22,7 @@ mod demo;
 mod gaspi;
 mod gmpi;
 mod hosts;
+mod hpe;
 mod place;
 mod run;
 mod setup;

@@ -3,6 +3,7 @@
 mod gaspi;
 mod gmpi;
 mod headers;
+mod hpe;
 mod librma2;
 mod long;
 mod steps;

@@ -1,6 +1,6 @@
 //! The steps, in the order in which they tell most about a broken tree.
 
-use super::{Check, Context, gaspi, gmpi, headers, librma2};
+use super::{Check, Context, gaspi, gmpi, headers, hpe, librma2};
 use crate::capi;
 use crate::place;
 use crate::run::{ask, cargo};
@@ -26,6 +26,11 @@ pub const ALL: &[Check] = &[
         gaspi::check,
     ),
     Check::new("gmpi", "the C interface of GMPI as it is installed: its names, and the example", gmpi::check),
+    Check::new(
+        "hpe",
+        "the C interface of HPE as it is installed: its names, programs linked and preloaded",
+        hpe::check,
+    ),
     Check::new("tsan", "kernels on threads under ThreadSanitizer", tsan),
     Check::new("demo", "the demo, built as the tests are", run_demo),
 ];
