@@ -7,7 +7,7 @@
 //! CPU executor sees a device's memory in its *view*, at the same address with one more bit ([`VIEW_BIT`]), and kernels set it.
 //!
 //! Memory of another rank has that rank's number in the bits from 48 on, which no address of a process has: what is below is what that
-//! rank calls it ([`remote`]).
+//! rank calls it ([`remote`]). All ones there are the system's own addresses, and what calls return that failed: no rank's.
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ pub const VIEW_BIT: u64 = 1 << 45;
 /// Bits of an address within a process.
 pub const RANK_SHIFT: u32 = 48;
 
-/// Ranks that pointers can name, from 0.
-pub const MAX_RANKS: u32 = 0xffff;
+/// Ranks that pointers can name, from 0: bits of zeroes are none, and bits of ones are the system's.
+pub const MAX_RANKS: u32 = 0xfffe;
 
 /// Devices that have a segment, at most: numbers from 1.
 pub const MAX_DEVICES: u8 = 31;
@@ -97,11 +97,12 @@ pub const fn remote(rank: u32, address: u64) -> Option<u64> {
     }
 }
 
-/// Whose pointer it is, and what that rank calls it; `None` for pointers of this process alone.
+/// Whose pointer it is, and what that rank calls it; `None` for pointers of this process alone, and for what is no rank's.
 #[inline]
 pub const fn rank(pointer: u64) -> Option<(u32, u64)> {
     match (pointer >> RANK_SHIFT) as u32 {
         0 => None,
+        above if above > MAX_RANKS => None,
         above => Some((above - 1, pointer & ((1 << RANK_SHIFT) - 1))),
     }
 }
@@ -149,6 +150,9 @@ mod tests {
             }
         }
         assert_eq!((remote(MAX_RANKS, 0), remote(0, 1 << RANK_SHIFT)), (None, None));
+        for none in [u64::MAX, 0xffff << RANK_SHIFT, (-4096_i64) as u64] {
+            assert_eq!(rank(none), None, "{none:#x}");
+        }
     }
 
     #[test]

@@ -12,13 +12,13 @@ use crate::address::DeviceId;
 pub enum HpeError {
     /// No device has memory there.
     #[error(
-        "{address:#x} is in the segment of {device}, but nothing is allocated there: it was freed, or never given out"
+        "{address:#x} is in the segment of {}, but nothing is allocated there: it was freed, or never given out", whose(*.device)
     )]
     Unknown {
         /// The address.
         address: u64,
-        /// Whose segment it lies in.
-        device: DeviceId,
+        /// Whose segment it lies in; `None`: in that of distributed objects.
+        device: Option<DeviceId>,
     },
     /// The range passes the end of its object.
     #[error(
@@ -42,7 +42,7 @@ pub enum HpeError {
         /// The length in bytes.
         len: usize,
     },
-    /// A null pointer, a range beyond the end of the address space, or, where there are GPUs, memory that is not there (as what was
+    /// A null pointer, a range beyond the end of the address space, an address that no process has and no rank's pointer is, or, where there are GPUs, memory that is not there (as what was
     /// freed on one).
     #[error("{len} bytes at {address:#x} are no memory: pass what an allocation returned")]
     NoMemory {
@@ -236,6 +236,11 @@ pub enum HpeError {
 }
 
 ggas_errors::debug_as_display!(HpeError);
+
+/// Whose a segment is.
+fn whose(device: Option<DeviceId>) -> String {
+    device.map_or_else(|| "distributed objects".to_owned(), |device| device.to_string())
+}
 
 /// Why a rank did not carry out a copy of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

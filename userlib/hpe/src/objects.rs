@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ggas_gpu::Gpu;
 
-use crate::address::{DeviceId, Owner, is_memory, owner};
+use crate::address::{DeviceId, Owner, RANK_SHIFT, is_memory, owner};
 use crate::context::Context;
 use crate::device::{Device, Memory};
 use crate::error::HpeError;
@@ -189,7 +189,7 @@ impl Objects {
 
     /// What `len` bytes at `address` are.
     pub fn place(&self, address: u64, len: usize, contexts: &[Context]) -> Result<Place, HpeError> {
-        if address == 0 || address.checked_add(len as u64).is_none() {
+        if address == 0 || address >> RANK_SHIFT != 0 || address.checked_add(len as u64).is_none() {
             return Err(HpeError::NoMemory { address, len });
         }
         match owner(address) {
@@ -198,6 +198,7 @@ impl Objects {
                 if index.is_none() && !self.are_spread_in(device) {
                     return Err(HpeError::NoDevice { device, count: contexts.len() });
                 }
+                let device = index.map(|_| device);
                 let found = self.at(address).ok_or(HpeError::Unknown { address, device })?;
                 within(address, len, index.unwrap_or_default(), found)
             }

@@ -168,6 +168,12 @@ fn bad_ranges_are_refused_and_change_nothing() {
     assert!(matches!(copy(std::ptr::null_mut(), one, 1), Err(HpeError::NoMemory { address: 0, .. })));
     assert!(matches!(copy(one, pointer, usize::MAX), Err(HpeError::NoMemory { .. })));
     assert!(copy(std::ptr::null_mut(), std::ptr::null(), 0).is_ok());
+    // What calls return that failed, and addresses of the kernel: nobody's, and no rank's.
+    for none in [u64::MAX, 0xffff_8000_0000_1000] {
+        let error = copy(pointer, none as *const u8, 1).unwrap_err();
+        assert!(matches!(error, HpeError::NoMemory { .. }), "{error}");
+        assert!(!runtime.holds(none as *const u8, 1));
+    }
     // SAFETY: nobody uses it.
     unsafe { runtime.free(two).unwrap() };
     let error = copy(pointer, two, 1).unwrap_err();
