@@ -6,8 +6,11 @@ use std::cell::RefCell;
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GaspiError {
-    /// The time is over. The call has made progress; the same call again goes on where it stopped.
-    #[error("the time is over: call again with the same arguments, which goes on where this call stopped")]
+    /// The time is over. The call has made progress; the same call again goes on where it stopped. Calls of GPUs may begin anew.
+    #[error(
+        "the time is over: call again with the same arguments, which goes on where this call stopped; calls of GPUs may begin anew, \
+         and `Test` may be too short for them"
+    )]
     Timeout,
     /// Something failed beyond this process.
     #[error("a transfer, or the process at its other end, failed: the state vector says whose")]
@@ -207,6 +210,11 @@ mod tests {
 
     fn because(cause: &str) -> GaspiError {
         super::because(GaspiError::Device)(cause)
+    }
+
+    #[test]
+    fn who_ran_out_of_time_is_told_that_calls_of_gpus_begin_anew() {
+        assert!(GaspiError::Timeout.to_string().contains("GPUs may begin anew"));
     }
 
     #[test]

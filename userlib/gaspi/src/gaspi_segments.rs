@@ -72,7 +72,7 @@ impl Gaspi {
             let pinned = unsafe { processor.map_host(start, bytes as usize) };
             pinned.inspect_err(|error| tracing::info!("a segment is not pinned: {error}")).ok()
         });
-        let backing = pinned.map_or(Backing::Region, Backing::Mapped);
+        let backing = pinned.map_or(Backing::Bound, Backing::Mapped);
         self.insert(id, Segment::new(data, &shared.data, &shared.config, backing)?)
     }
 

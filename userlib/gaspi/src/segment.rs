@@ -42,8 +42,10 @@ pub(crate) enum Words {
 /// Whose memory a segment is.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// The region's, or a program's.
+    /// The region's.
     Region,
+    /// A program's.
+    Bound,
     /// Others map it.
     Passed(Arc<Memory>, Told),
     /// A program's, which kernels of this process use as well.
@@ -117,7 +119,7 @@ impl Segment {
     /// Addresses and bytes of data and notifications, where both are host memory that is not passed on.
     pub(crate) fn own_memory(&self) -> Option<((u64, usize), (u64, usize))> {
         match (&self.backing, &self.words) {
-            (Backing::Region | Backing::Mapped(_), Words::Own(words)) => {
+            (Backing::Region | Backing::Bound | Backing::Mapped(_), Words::Own(words)) => {
                 Some(((self.data.address(), self.data.len()), (words.address(), words.len())))
             }
             _ => None,
@@ -127,7 +129,7 @@ impl Segment {
     /// The first byte, where it is host memory.
     pub(crate) fn host_address(&self) -> Option<*mut u8> {
         match &self.backing {
-            Backing::Region | Backing::Mapped(_) => Some(self.data.address() as *mut u8),
+            Backing::Region | Backing::Bound | Backing::Mapped(_) => Some(self.data.address() as *mut u8),
             Backing::Passed(memory, _) => memory.host_address(),
             Backing::Device(_) => None,
         }
@@ -164,11 +166,18 @@ impl Segment {
     /// Address of the data for a GPU of this process.
     pub(crate) fn near_address(&self) -> Option<u64> {
         match &self.backing {
-            Backing::Region => None,
+            Backing::Region | Backing::Bound => None,
             Backing::Passed(memory, _) => Some(memory.address()),
             Backing::Mapped(mapped) => Some(mapped.address()),
             Backing::Device(_) => Some(self.data.address()),
         }
+    }
+
+    /// Addresses of the data, where the memory is the segment's own: what a program bound may go on behind it.
+    pub(crate) fn allocated(&self) -> Option<Range<u64>> {
+        let start = self.data.address();
+        let is_own = matches!(self.backing, Backing::Region | Backing::Passed(..));
+        is_own.then(|| start..start + self.data.len() as u64)
     }
 
     /// A segment in GPU memory, or what stands in for one.

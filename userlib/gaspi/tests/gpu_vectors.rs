@@ -111,6 +111,7 @@ fn refused_and_unlike(gaspi: &Gaspi, at: *mut u8) {
     assert_eq!(reduce(GROUP_ALL, at, usize::MAX, BLOCK), Err(GaspiError::Number));
     assert_eq!(reduce(GROUP_ALL, at, 1, Timeout::Test), Err(GaspiError::Timeout));
     assert_eq!(reduce(GROUP_ALL, at, 0, BLOCK), Ok(()));
+    past_the_end(gaspi, at);
     gaspi.store(0, 0, &1_i32.to_ne_bytes().repeat(64)).unwrap();
     let count = if gaspi.rank() == 1 { 63 } else { 64 };
     // Those on other GPUs, or hosts, may hear that it failed there.
@@ -124,6 +125,48 @@ fn refused_and_unlike(gaspi: &Gaspi, at: *mut u8) {
     let mut got = [0; 256];
     gaspi.load(0, 0, &mut got).unwrap();
     assert!(got == *i32::from(gaspi.ranks()).to_ne_bytes().repeat(64), "new ones work");
+}
+
+/// A vector, or a result, of which the first word is the segment's last is refused, by a text that names the segment.
+fn past_the_end(gaspi: &Gaspi, at: *mut u8) {
+    let bytes = gaspi.segment_size(0, gaspi.rank()).unwrap();
+    let last = at.wrapping_add(bytes as usize - 4);
+    let is_told = |done| {
+        assert_eq!(done, Err(GaspiError::Failed));
+        let cause = GaspiError::Failed.cause().unwrap_or_default();
+        assert!(cause.contains("segment 0,") && cause.contains(&format!("has {bytes} bytes")), "{cause}");
+    };
+    let (sum, int) = (Operation::Sum, Datatype::Int);
+    // SAFETY: refused before, or within the segment.
+    unsafe {
+        is_told(gaspi.gpu_allreduce(GROUP_ALL, last, at, 2, sum, int, BLOCK));
+        is_told(gaspi.gpu_allreduce(GROUP_ALL, at, last, 2, sum, int, BLOCK));
+        is_told(gaspi.gpu_reduce(GROUP_ALL, 0, last, at, 2, sum, int, BLOCK));
+        is_told(gaspi.gpu_broadcast(GROUP_ALL, 0, last, 2, int, BLOCK));
+        // One word of each, of which the own one is in it.
+        is_told(gaspi.gpu_allgather(GROUP_ALL, at, last, 1, int, BLOCK));
+        assert_eq!(gaspi.gpu_broadcast(GROUP_ALL, 0, last, 1, int, BLOCK), Ok(()));
+    }
+}
+
+/// Memory of the program is the program's: it may go on behind a segment that was made of a part of it.
+#[test]
+fn vectors_in_bound_memory_may_go_on_behind_the_segment() {
+    job("vectors_in_bound_memory_may_go_on_behind_the_segment", 2, |gaspi| {
+        init(gaspi, GpuWay::Auto);
+        let mut numbers = vec![1_i32; 2048];
+        if ggas_gpu::probe().is_ok() {
+            return;
+        }
+        let at: *mut u8 = numbers.as_mut_ptr().cast();
+        // SAFETY: the memory stays until the segment was deleted, and nothing refers to it meanwhile.
+        unsafe { gaspi.segment_bind(0, at, 4096) }.unwrap();
+        // SAFETY: within the vector.
+        unsafe { gaspi.gpu_allreduce(GROUP_ALL, at, at, 2048, Operation::Sum, Datatype::Int, BLOCK) }
+            .unwrap();
+        gaspi.segment_delete(0).unwrap();
+        assert_eq!(numbers, vec![2; 2048]);
+    });
 }
 
 #[test]

@@ -98,8 +98,8 @@ gaspi_return_t gaspi_gpu_context(gaspi_number_t queues, gaspi_pointer_t *context
 gaspi_return_t gaspi_gpu_context_check(void);
 /*
  * As gaspi_allreduce, of any number of elements in memory of the processes' GPUs; both buffers may be the same, and else share no bytes
- * (GASPI_ERROR). They begin at multiples of an element's size (GASPI_ERR_INV_SIZE). Processes that share a GPU reduce there, then GPU by
- * GPU, and then host by host; timeout_ms bounds each wait for another process, GASPI_TEST is too short, and a call that failed is not gone
+ * (GASPI_ERROR). What begins in a segment that GASPI has allocated does not leave it (GASPI_ERROR). They begin at multiples of an element's size (GASPI_ERR_INV_SIZE). Processes that share a GPU reduce there, then GPU by
+ * GPU, and then host by host; timeout_ms bounds each wait for another process, GASPI_TEST is too short (GASPI_TIMEOUT), and a call that failed is not gone
  * on with. Where it gives GASPI_ERROR, standard error says what failed. The group's first such call
  * sets that up, and takes 64 MiB of GPU memory until the group is deleted.
  */

@@ -22,7 +22,7 @@ fn text(code: c_int) -> &'static CStr {
     match code {
         -1 => c"error: a transfer or the process at its other end failed (the state vector says whose), or a call or an argument is none that is possible here (standard error says which)",
         0 => c"success",
-        1 => c"the time is over: call again to go on",
+        1 => c"the time is over: call again to go on; calls of gaspi_gpu_* may begin anew, and GASPI_TEST may be too short for them",
         2 => c"too many files are open (standard error says how many there may be)",
         3 => c"the environment names no job: start the program with gaspi_run or ggas run",
         4 => c"the port for control cannot be used",
@@ -237,5 +237,11 @@ mod tests {
     #[test]
     fn before_the_beginning_no_text_speaks_of_the_state_vector() {
         assert_eq!(text(26), c"the device failed (standard error says why)");
+    }
+
+    #[test]
+    fn who_ran_out_of_time_is_told_which_calls_do_not_go_on() {
+        let text = text(1).to_str().unwrap();
+        assert!(text.contains("gaspi_gpu_* may begin anew"), "{text}");
     }
 }

@@ -87,3 +87,14 @@ fn a_rank_that_does_not_come_is_told_by_a_code_and_on_standard_error() {
         assert!(lines.len() == 1 && lines[0].contains("did not"), "rank {rank}: {said}");
     }
 }
+
+#[test]
+fn a_vector_that_leaves_its_segment_is_told_by_a_code_and_on_standard_error() {
+    let program = build(&Path::new(FOLDER).join("tests/beyond.c"));
+    for (rank, output) in job(&program, 2).into_iter().enumerate() {
+        let said = String::from_utf8(output.stderr).unwrap();
+        let line =
+            format!("gaspi: rank {rank}: a vector of 20 bytes from byte 60 of segment 3, which has 64 bytes");
+        assert_eq!(said.lines().filter(|said| said.starts_with(&line)).count(), 4, "rank {rank}: {said}");
+    }
+}

@@ -112,7 +112,7 @@ impl Gaspi {
     ///
     /// # Errors
     /// [`GaspiError::Failed`] before [`gpu_init`](Self::gpu_init), and with a cause where a process did not come in time, its
-    /// GPU failed, calls on another GPU or host are unlike, or vectors overlap; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
+    /// GPU failed, calls on another GPU or host are unlike, vectors overlap, or one leaves the segment that it begins in; [`GaspiError::Null`]; [`GaspiError::Size`]: no multiple of an element's bytes; [`GaspiError::Unlike`],
     /// [`GaspiError::Dead`], [`GaspiError::Memory`]; as of [`allreduce`](Self::allreduce).
     ///
     /// # Safety
@@ -217,13 +217,9 @@ impl Gaspi {
         }
         let sizes = call.bytes(self.rank(), ranks.len()).ok_or(GaspiError::Number)?;
         let takes = !matches!(call.what, What::Reduce(_, root) if self.rank() != root);
-        for at in std::iter::once(call.send).chain(takes.then_some(call.receive)) {
-            if at.is_null() {
-                return Err(GaspiError::Null);
-            }
-            if !(at as usize).is_multiple_of(call.datatype.size()) {
-                return Err(GaspiError::Size);
-            }
+        let ends = std::iter::once((call.send, sizes.0)).chain(takes.then_some((call.receive, sizes.1)));
+        for (at, bytes) in ends {
+            self.check_vector(at, bytes, call.datatype)?;
         }
         let of_group = begun.sums.of(group);
         let mut of_group = locked(&of_group);
@@ -249,6 +245,27 @@ impl Gaspi {
             // SAFETY: likewise.
             _ => unsafe { self.in_pieces(&mut of_group.done, group, &ranks, call) },
         }
+    }
+
+    fn check_vector(&self, at: *mut u8, bytes: usize, datatype: Datatype) -> Result<(), GaspiError> {
+        if at.is_null() {
+            return Err(GaspiError::Null);
+        }
+        if !(at as usize).is_multiple_of(datatype.size()) {
+            return Err(GaspiError::Size);
+        }
+        let segments = &self.shared.segments;
+        let (begin, end) = (at as u64, (at as u64).saturating_add(bytes as u64));
+        let left = segments.list().into_iter().find_map(|id| {
+            let memory = segments.find(id).ok()?.allocated()?;
+            (memory.contains(&begin) && end > memory.end).then_some((id, memory))
+        });
+        let Some((id, memory)) = left else { return Ok(()) };
+        let (from, size) = (begin - memory.start, memory.end - memory.start);
+        Err(because(GaspiError::Failed)(format!(
+            "a vector of {bytes} bytes from byte {from} of segment {id}, which has {size} bytes, leaves it: use fewer elements, or a longer \
+             segment"
+        )))
     }
 
     /// Collective over the group.
