@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ggas::kernels::KernelMem;
 
 use crate::carrier::Place;
-use crate::layout::GMPI_COMM_WORLD;
+use crate::layout::{GMPI_COMM_SELF, GMPI_COMM_WORLD};
 use crate::{Gmpi, GmpiError};
 
 /// A communicator, for kernels: what `MPI_Comm` holds there.
@@ -60,12 +60,14 @@ impl Gmpi {
     /// Ends a communicator: kernels that use it from then on get `GMPI_ERR_COMM`.
     ///
     /// # Errors
-    /// [`GmpiError::Failed`]: the world, or one that was freed.
+    /// [`GmpiError::Kept`]: the world, or that of this process alone; [`GmpiError::Failed`]: one that was freed.
     pub fn free(&self, comm: Comm) -> Result<(), GmpiError> {
+        if [GMPI_COMM_WORLD, GMPI_COMM_SELF].map(u64::from).contains(&comm.0) {
+            return Err(GmpiError::Kept);
+        }
         self.undirect(comm)?;
         self.ask("freeing a communicator", move |daemon| {
-            let kept = comm.0 <= u64::from(crate::layout::GMPI_COMM_SELF);
-            let found = if kept { None } else { daemon.comms.remove(comm.0) };
+            let found = daemon.comms.remove(comm.0);
             let none = GmpiError::Failed { what: "freeing a communicator", class: crate::Class::COMM };
             daemon.carrier.free(found.ok_or(none)?);
             Ok(())

@@ -69,6 +69,11 @@ pub enum GmpiError {
         /// How.
         class: Class,
     },
+    /// A communicator that was there before the program's.
+    #[error(
+        "GMPI_COMM_WORLD and GMPI_COMM_SELF cannot be freed: they stay to the end. Free what gmpi_comm_dup, _split and _direct made"
+    )]
+    Kept,
     /// The job could not be joined.
     #[error("{0}")]
     Join(Box<ggas::JoinError>),

@@ -109,7 +109,7 @@ int gmpi_comm_split(gmpi_t *gmpi, uint64_t comm, int color, int key, uint64_t *m
  * from 1,024 to 16 MiB; 0: 8 slots, 32 KiB. One at a time. GMPI_ERR_WIN: kernels do not reach each other.
  */
 int gmpi_comm_direct(gmpi_t *gmpi, uint64_t comm, uint32_t slots, uint32_t slot_bytes, uint64_t *made);
-/* Kernels that use it from then on get GMPI_ERR_COMM; *comm is 0 then. */
+/* Kernels that use it from then on get GMPI_ERR_COMM; *comm is 0 then. GMPI_ERR_COMM: GMPI_COMM_WORLD and GMPI_COMM_SELF stay. */
 int gmpi_comm_free(gmpi_t *gmpi, uint64_t *comm);
 
 /* A window over attached memory, from its first byte on, of each member. Collective. */

@@ -28,6 +28,7 @@ impl From<GmpiError> for Failure {
 fn class_of(error: &GmpiError) -> Class {
     match error {
         GmpiError::Failed { class, .. } => *class,
+        GmpiError::Kept => Class::COMM,
         GmpiError::Config { .. } => Class::ARG,
         GmpiError::Overlap { .. } => Class::BUFFER,
         GmpiError::Memory(_) | GmpiError::Device(_) | GmpiError::Region(_) => Class::NO_MEM,

@@ -173,6 +173,7 @@ static void communicators(gmpi_t *gmpi, uint64_t *words)
 	WANT(GMPI_SUCCESS, gmpi_comm_free(gmpi, &reversed));
 	freed = GMPI_COMM_WORLD;
 	WANT(GMPI_ERR_COMM, gmpi_comm_free(gmpi, &freed));
+	WANT(1, strstr(gmpi_error_text(GMPI_ERR_COMM), "GMPI_COMM_WORLD and GMPI_COMM_SELF cannot be freed") != NULL);
 }
 
 static void windows(gmpi_t *gmpi, uint64_t *words)

@@ -141,7 +141,11 @@ fn communicators_that_the_host_made_are_worlds_of_their_own_until_they_are_freed
     let freed =
         world.run((0..4).map(|rank| Script::default().call(GMPI_CALL_BARRIER, &[comms[rank]])).collect());
     assert!(freed.iter().all(|result| result.errors(0) == [GMPI_ERR_COMM]));
-    assert!(matches!(world.ranks[0].gmpi.free(Comm::WORLD), Err(GmpiError::Failed { .. })));
+    for kept in [Comm::WORLD, Comm(GMPI_COMM_SELF.into())] {
+        let error = world.ranks[0].gmpi.free(kept).unwrap_err();
+        assert!(matches!(error, GmpiError::Kept) && error.to_string().contains("cannot be freed"), "{error}");
+    }
+    assert!(matches!(world.ranks[0].gmpi.free(Comm(0)), Err(GmpiError::Failed { .. })), "none");
     let none =
         world.all(|gmpi, rank| gmpi.split(Comm::WORLD, (rank == 1).then_some(0), 0).expect("all came"));
     assert_eq!(none.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, false]);
