@@ -1,14 +1,12 @@
 //! Full queues while other ports open and close, and of engines that end: nothing is lost, and nothing is there twice.
 
-mod common;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::engines::{
+use crate::common::engines::{
     ENTRIES, FRAGMENT, errors, is_full, patient, put_of_fragments, small_port, with_config,
 };
-use common::{SOON, bytes, pattern, region, until};
+use crate::common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_rma::{Port, Region, Spec};
 

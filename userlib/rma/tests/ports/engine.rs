@@ -1,10 +1,8 @@
 //! Ports served by engines (kernels that do the card's work), on the CPU executor: they must say and move what the model
 //! says and moves.
 
-mod common;
-
-use common::engines::{CONFIG, engines, errors, port};
-use common::{SOON, builder, bytes, pattern, region};
+use crate::common::engines::{CONFIG, engines, errors, port};
+use crate::common::{SOON, builder, bytes, pattern, region};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
 use ggas_kernels::Processor;
 use ggas_rma::{

@@ -1,11 +1,9 @@
 //! Threads that post while others consume; regions and ports that go while traffic is in flight.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Pair, SOON, bytes, networks, paths, pattern, region};
+use crate::common::{Pair, SOON, bytes, networks, paths, pattern, region};
 use ggas_rma::{HostBuffer, Match, Node, PostError, Spec};
 
 #[test]

@@ -1,14 +1,12 @@
 //! Ports served by engines, on the CPU executor: order, full queues, memory and ports that go, and kernels.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::engines::{CONFIG, engines, errors, is_full, kernel_port, patient, port};
-use common::{SOON, Stops, bytes, pattern, region, until};
+use crate::common::engines::{CONFIG, engines, errors, is_full, kernel_port, patient, port};
+use crate::common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_kernels::{Processor, start};
 use ggas_rma::{

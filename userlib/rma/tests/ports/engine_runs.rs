@@ -1,13 +1,11 @@
 //! Engines that begin, end, and take notice of changes while they run.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::engines::{engines, errors, is_full, patient, port, small_port};
-use common::{SOON, Stops, bytes, pattern, region, until};
+use crate::common::engines::{engines, errors, is_full, patient, port, small_port};
+use crate::common::{SOON, Stops, bytes, pattern, region, until};
 use ggas_device::engine::{EngineErrors, EngineNetwork};
 use ggas_rma::Spec;
 

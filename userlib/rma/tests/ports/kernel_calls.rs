@@ -1,13 +1,11 @@
 //! Every call of `rma.cuh`, in every form and on every path: what it gives, what it has told to both ports, and the bytes.
 //! On the CPU executor, or on the first GPU with `GGAS_TEST_GPUS=1`.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::engines;
-use common::{SOON, builder, networks, paths, pattern};
+use crate::common::engines;
+use crate::common::{SOON, builder, networks, paths, pattern};
 use extoll_abi::bindings::*;
 use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_NOTIFICATION};
 use ggas_clock::Clock;

@@ -1,15 +1,13 @@
 //! Networks of engines that share memory as those of several processes do, and what becomes of a node whose process ends
 //! at a bad moment.
 
-mod common;
-
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::SOON;
-use common::engines::{CONFIG, errors, port};
+use crate::common::SOON;
+use crate::common::engines::{CONFIG, errors, port};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineMemory, EngineNetwork, engine_part_bytes};
 use ggas_device::{DeviceError, HostBuffer, LostPeer, PeerEnd};
 use ggas_kernels::Processor;

@@ -1,15 +1,13 @@
 //! Commands that begin again: they go on where they were, nothing of them is done a second time, and nobody else is
 //! taken for them.
 
-mod common;
-
 use std::time::Duration;
 
-use common::engines::{
+use crate::common::engines::{
     CONFIG, ENTRIES, FRAGMENT, engines, errors, is_full, patient, port, put_of_fragments, small_port,
     with_config,
 };
-use common::{SOON, bytes, pattern, region, until};
+use crate::common::{SOON, bytes, pattern, region, until};
 use ggas_device::engine::{EngineConfig, EngineErrors, EngineNetwork};
 use ggas_rma::{
     ErrorUnits, Kind, Modifier, Node, Notification, Port, PortConfig, PortError, Region, Request, Spec,

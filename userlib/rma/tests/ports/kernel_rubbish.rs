@@ -1,11 +1,9 @@
 //! Kernels that post what nobody should: bounded, told, and nothing of others is touched.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SOON, builder, paths, pattern};
+use crate::common::{SOON, builder, paths, pattern};
 use ggas_clock::Clock;
 use ggas_device::sim::{SimNetwork, Simulation};
 use ggas_kernels::{CpuConfig, KernelMem, Processor, start};

@@ -1,8 +1,6 @@
 //! Every command, on both paths, with one slot and with many, with both kinds of progress.
 
-mod common;
-
-use common::{Pair, SOON, bytes, networks, paths, pattern, region};
+use crate::common::{Pair, SOON, builder, bytes, networks, paths, pattern, region};
 use ggas_device::sim::{Faults, SimNetwork};
 use ggas_rma::{Command, Kind, Lock, LockOutcome, Match, Modifier, PortConfig, Request, Spec};
 
@@ -183,7 +181,7 @@ fn the_iterator_matches_and_leaves_the_rest() {
 fn faulty_links_lose_and_reorder_nothing() {
     let faults = Faults::none().seed(7).drop(0.05).corrupt(0.05).duplicate(0.05).reorder(0.05);
     for config in paths() {
-        let network = common::builder().faults(faults.clone()).build().unwrap();
+        let network = builder().faults(faults.clone()).build().unwrap();
         let pair = Pair::new(&network, config);
         let (from, to) = (region(&pair.origin, 1 << 16, 1), region(&pair.target, 1 << 16, 2));
         let connection = pair.origin.connect(pair.target.address());

@@ -1,10 +1,8 @@
 //! What runs out, and what the errors say.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Pair, SOON, builder, paths, region};
+use crate::common::{Pair, SOON, builder, bytes, paths, region};
 use extoll_abi::regs::EXTOLL_RF_RMA_BQ_TIMEOUT;
 use ggas_device::LockedMemory;
 use ggas_device::sim::{SimBuilder, SimNetwork, Simulation};
@@ -247,6 +245,6 @@ fn huge_regions_span_tables() {
     for edge in [1usize << 30, 2 << 30] {
         connection.put(&here, 0, 8000, there.nla(edge - 4000).unwrap(), Spec::COMPLETER).unwrap();
         assert!(pair.target.wait(SOON).unwrap().error().is_empty());
-        assert_eq!(common::bytes(&there, edge - 4000, 8000), common::bytes(&here, 0, 8000));
+        assert_eq!(bytes(&there, edge - 4000, 8000), bytes(&here, 0, 8000));
     }
 }

@@ -1,8 +1,6 @@
 //! How bytes travel between processes: by reference from buffers in the arena, in two copies from other memory.
 
-mod common;
-
-use common::{Pair, SOON, bytes, networks_on, paths, pattern, region};
+use crate::common::{Pair, SOON, bytes, networks_on, paths, pattern, region};
 use ggas_device::sim::FabricKind;
 use ggas_rma::{HostBuffer, Kind, Match, RegionError, Spec};
 

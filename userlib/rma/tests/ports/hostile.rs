@@ -1,9 +1,7 @@
 //! Words that nobody should post, and addresses of somebody else: answered by the card, never a crash, never a
 //! wrong byte elsewhere.
 
-mod common;
-
-use common::{Pair, SOON, builder, bytes, paths, pattern, region};
+use crate::common::{Pair, SOON, builder, bytes, paths, pattern, region};
 use ggas_rma::{Address, Kind, Match, Modifier, PageOption, PortConfig, Request, Spec};
 
 #[test]

@@ -1,11 +1,9 @@
 //! Ports of kernels on the CPU executor.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SOON, builder, networks, paths};
+use crate::common::{SOON, builder, networks, paths};
 use ggas_clock::Clock;
 use ggas_device::sim::{Faults, SimNetwork, Simulation};
 use ggas_kernels::{CpuConfig, KernelMem, LaunchError, Processor, start};
