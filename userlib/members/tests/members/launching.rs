@@ -1,10 +1,8 @@
 //! The launcher: exit codes, output, time-outs, and what is left of its processes.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Dir, JOB, SOON, all, err, member, out, run, succeeds};
+use crate::common::{self, Dir, JOB, SOON, all, err, member, out, run, succeeds};
 use ggas_members::launch::{Bind, Exit, Input, Launch, LaunchError, Outcome, Output, Running, Stream};
 
 fn sh(processes: u32, script: &str) -> Launch {

@@ -1,10 +1,8 @@
 //! Jobs: ranks that find each other by variables alone, in any order, and programs of a rank one after the other.
 
-mod common;
-
 use std::time::Instant;
 
-use common::{Dir, MEMBER, SOON, Shell, all, out, run, succeeds, until};
+use crate::common::{self, Dir, MEMBER, SOON, Shell, all, out, run, succeeds, until};
 use ggas_members::launch::{Launch, Output};
 
 /// A rank of a job of three that is about to join.

@@ -1,10 +1,8 @@
 //! Members of other namespaces of process ids, as containers have them that share memory: ids tell nothing there.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{Dir, MEMBER, Shell, until};
+use crate::common::{Dir, MEMBER, Shell, until};
 
 /// A process in a namespace of its own; `None` where this test may not make one.
 fn apart(dir: &Dir, how: &[&str], script: &str) -> Option<Shell> {

@@ -1,12 +1,10 @@
 //! Too little of something: room for files, descriptors, address space. Each is said, nobody is killed for it, and
 //! nobody else is taken for dead.
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use common::{Dir, MEMBER, Shell, all, err, run, succeeds};
+use crate::common::{self, Dir, MEMBER, Shell, all, err, run, succeeds};
 use ggas_members::launch::{Exit, Launch, Output};
 
 /// A process whose networks are in a file system of this size, which goes with it; `None` where this test may not mount.

@@ -1,13 +1,11 @@
 //! What lies where networks should be: directories of others, files and links in their place, tables that are none. Each
 //! is refused with what to do, and nobody else's network is touched.
 
-mod common;
-
 use std::fs::{OpenOptions, Permissions, create_dir, read, set_permissions, write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use common::{Dir, Shell, ended, until};
+use crate::common::{Dir, Shell, ended, until};
 
 /// A process whose networks would be there.
 fn at(dir: &Dir, path: &Path) -> Shell {

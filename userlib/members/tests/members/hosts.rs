@@ -1,14 +1,12 @@
 //! Jobs over hosts. A host is a directory of networks here: processes of different ones share no memory of a job.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Dir, Shell, until};
+use crate::common::{Dir, Shell, until};
 
 const SECRET: &str = "00112233445566778899aabbccddeeff";
 

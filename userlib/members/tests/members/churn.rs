@@ -1,10 +1,8 @@
 //! Many members that come, go, stop and die. `GGAS_CHAOS=100` has more rounds, `GGAS_CHAOS_SEED` the same again.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Dir, SOON, Shell, pid_of, until};
+use crate::common::{Dir, SOON, Shell, pid_of, until};
 
 /// Rounds of an ordinary test run.
 const FEW: u64 = 4;

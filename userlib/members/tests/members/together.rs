@@ -1,10 +1,8 @@
 //! What ranks do together: barriers, exchanges, descriptors.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{all, member, out, run, succeeds};
+use crate::common::{all, member, out, run, succeeds};
 
 #[test]
 fn ranks_know_their_places() {

@@ -1,10 +1,8 @@
 //! Processes that die, stop or leave while others count on them.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{SOON, all, member, out, run, succeeds};
+use crate::common::{SOON, all, member, out, run, succeeds};
 use ggas_members::launch::{Exit, Output};
 
 /// Milliseconds that a `try-barrier` says it took.

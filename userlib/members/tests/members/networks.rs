@@ -1,8 +1,6 @@
 //! Networks that stand by themselves: who makes them, who comes and goes, who clears them away.
 
-mod common;
-
-use common::{Dir, Shell, pid_of, until};
+use crate::common::{self, Dir, Shell, pid_of, until};
 
 #[test]
 fn the_first_makes_it_and_the_last_clears_it() {

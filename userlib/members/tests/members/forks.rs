@@ -1,8 +1,6 @@
 //! Forks of members: they are none, harm nobody, and may join by themselves.
 
-mod common;
-
-use common::{Dir, all, ended, member, out, run, succeeds, until};
+use crate::common::{Dir, all, ended, member, out, run, succeeds, until};
 
 #[test]
 fn a_fork_is_no_member() {

@@ -1,14 +1,12 @@
 //! What comes to a member's socket from whoever can reach it, and members that do not keep to the rules: the others go
 //! on.
 
-mod common;
-
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use common::{Dir, MEMBER, Shell, until};
+use crate::common::{Dir, MEMBER, Shell, until};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, sendmsg, socket,
 };
