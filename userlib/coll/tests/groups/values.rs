@@ -1,10 +1,7 @@
 //! Collectives of kernels on the CPU executor: what they compute.
 
-mod common;
-mod element;
-
-use common::{Setup, USER, small};
-use element::Element;
+use crate::common::{Setup, USER, small};
+use crate::element::Element;
 use ggas_coll::GroupConfig;
 use ggas_kernels::KernelMem;
 use ggas_selftest::args::*;

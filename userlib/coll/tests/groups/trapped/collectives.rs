@@ -5,7 +5,7 @@ use std::ops::Range;
 use ggas_coll::{Group, GroupConfig};
 use ggas_selftest::args::*;
 
-use crate::sides::{Links, SOON, Sides};
+use super::sides::{Links, SOON, Sides};
 
 /// Bytes of each part before the group's, for vectors in the window: what goes in, then results.
 const USER: usize = 16 << 10;

@@ -1,12 +1,9 @@
 //! Collectives across processes on the CPU executor: values, few cores, deaths, stopped processes.
 
-#[path = "../../window/tests/common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{die, in_job, in_job_with_death, signal, victim};
+use crate::jobs::{die, in_job, in_job_with_death, signal, victim};
 use extoll_abi::layout::{GGAS_ERR_POISONED, GGAS_ERR_TIMEOUT};
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
@@ -126,7 +123,7 @@ impl Process {
 
 #[test]
 fn barriers_and_sums_between_processes() {
-    in_job("barriers_and_sums_between_processes", (4, 2), |job| {
+    in_job("across::barriers_and_sums_between_processes", (4, 2), |job| {
         let config = GroupConfig { slot_bytes: 256, master: 2, ..GroupConfig::default() };
         let process = Process::new(job, config);
         for shape in [(1, 1), (1, 33), (2, 32)] {
@@ -150,7 +147,7 @@ fn barriers_and_sums_between_processes() {
 
 #[test]
 fn sixty_four_processes_finish_on_few_cores() {
-    in_job("sixty_four_processes_finish_on_few_cores", (64, 4), |job| {
+    in_job("across::sixty_four_processes_finish_on_few_cores", (64, 4), |job| {
         // Who waits gives its core away. All waits together may take what one may, on a machine with other work.
         let timeout = LONG;
         let process = Process::new(job, GroupConfig { slot_bytes: 256, timeout, ..GroupConfig::default() });
@@ -163,7 +160,7 @@ fn sixty_four_processes_finish_on_few_cores() {
 
 #[test]
 fn groups_are_laid_out_alike_or_refused_everywhere() {
-    in_job("groups_are_laid_out_alike_or_refused_everywhere", (3, 1), |job| {
+    in_job("across::groups_are_laid_out_alike_or_refused_everywhere", (3, 1), |job| {
         let (master, card) = (usize::from(job.rank() == 1), card(job));
         let config = || GroupConfig { slot_bytes: 256, ..GroupConfig::default() };
         let refused = Process::try_new(job, &card, GroupConfig { master, ..config() });
@@ -190,7 +187,7 @@ fn groups_are_laid_out_alike_or_refused_everywhere() {
 
 #[test]
 fn a_death_inside_a_collective_ends_it_everywhere() {
-    const TEST: &str = "a_death_inside_a_collective_ends_it_everywhere";
+    const TEST: &str = "across::a_death_inside_a_collective_ends_it_everywhere";
     // The master of the barrier, another, and nobody: a new job right after.
     in_job_with_death(TEST, 4, 0, barriers_until_death);
     in_job_with_death(TEST, 4, 2, barriers_until_death);
@@ -233,7 +230,7 @@ fn barriers_until_death(job: &Job) {
 
 #[test]
 fn poison_of_a_neighbour_waits_for_the_death_behind_it() {
-    in_job_with_death("poison_of_a_neighbour_waits_for_the_death_behind_it", 2, 1, |job| {
+    in_job_with_death("across::poison_of_a_neighbour_waits_for_the_death_behind_it", 2, 1, |job| {
         const CHECKS: usize = 2048;
         let victim = victim().expect("a job with a death");
         // The victim's barrier has nobody to meet, and poisons the other's flags.
@@ -257,21 +254,21 @@ fn poison_of_a_neighbour_waits_for_the_death_behind_it() {
 
 #[test]
 fn a_death_inside_sums_in_one_step_ends_them_everywhere() {
-    in_job_with_death("a_death_inside_sums_in_one_step_ends_them_everywhere", 3, 0, |job| {
+    in_job_with_death("across::a_death_inside_sums_in_one_step_ends_them_everywhere", 3, 0, |job| {
         collectives_until_death(job, SELFTEST_ALLREDUCE_ONE_SHOT);
     });
 }
 
 #[test]
 fn a_death_inside_sums_in_two_steps_ends_them_everywhere() {
-    in_job_with_death("a_death_inside_sums_in_two_steps_ends_them_everywhere", 3, 1, |job| {
+    in_job_with_death("across::a_death_inside_sums_in_two_steps_ends_them_everywhere", 3, 1, |job| {
         collectives_until_death(job, SELFTEST_ALLREDUCE_TWO_SHOT);
     });
 }
 
 #[test]
 fn the_death_of_a_root_ends_broadcasts_everywhere() {
-    in_job_with_death("the_death_of_a_root_ends_broadcasts_everywhere", 3, 0, |job| {
+    in_job_with_death("across::the_death_of_a_root_ends_broadcasts_everywhere", 3, 0, |job| {
         collectives_until_death(job, SELFTEST_BROADCAST);
     });
 }
@@ -324,7 +321,7 @@ fn collectives_until_death(job: &Job, method: u32) {
 
 #[test]
 fn a_death_before_the_kernel_starts_is_seen_by_it() {
-    in_job_with_death("a_death_before_the_kernel_starts_is_seen_by_it", 3, 1, |job| {
+    in_job_with_death("across::a_death_before_the_kernel_starts_is_seen_by_it", 3, 1, |job| {
         let process = Process::new(job, GroupConfig { timeout: LONG, ..GroupConfig::default() });
         job.barrier(SOON).expect("all");
         if job.rank() == 1 {
@@ -341,7 +338,7 @@ fn a_death_before_the_kernel_starts_is_seen_by_it() {
 
 #[test]
 fn a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends() {
-    in_job("a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends", (3, 1), |job| {
+    in_job("across::a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends", (3, 1), |job| {
         let timeout = Duration::from_secs(4);
         let process = Process::new(job, GroupConfig { timeout, ..GroupConfig::default() });
         let ids = job.exchange(&std::process::id().to_ne_bytes(), SOON).expect("all");

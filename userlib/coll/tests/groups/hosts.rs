@@ -1,12 +1,9 @@
 //! Groups over hosts whose nodes have several ranks. Where no library carries packets between hosts the tests are skipped.
 
-#[path = "../../window/tests/common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{die, on_hosts, victim};
+use crate::jobs::{die, on_hosts, victim};
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::{KernelMem, Processor, Running, start};
@@ -115,12 +112,12 @@ impl Process {
 
 #[test]
 fn barriers_and_sums_of_two_ranks_on_each_host() {
-    job("barriers_and_sums_of_two_ranks_on_each_host", &[0, 0, 1, 1], 2, None, barriers_and_sums);
+    job("hosts::barriers_and_sums_of_two_ranks_on_each_host", &[0, 0, 1, 1], 2, None, barriers_and_sums);
 }
 
 #[test]
 fn barriers_and_sums_of_three_ranks_and_one() {
-    job("barriers_and_sums_of_three_ranks_and_one", &[0, 0, 0, 1], 3, None, barriers_and_sums);
+    job("hosts::barriers_and_sums_of_three_ranks_and_one", &[0, 0, 0, 1], 3, None, barriers_and_sums);
 }
 
 fn barriers_and_sums(job: &Job) {
@@ -142,7 +139,7 @@ fn barriers_and_sums(job: &Job) {
 
 #[test]
 fn the_death_of_one_of_two_ranks_of_a_node_ends_collectives() {
-    const TEST: &str = "the_death_of_one_of_two_ranks_of_a_node_ends_collectives";
+    const TEST: &str = "hosts::the_death_of_one_of_two_ranks_of_a_node_ends_collectives";
     job(TEST, &[0, 0, 1, 1], 2, Some(2), barriers_until_death);
     job(TEST, &[0, 0, 1, 1], 2, Some(1), barriers_until_death);
 }

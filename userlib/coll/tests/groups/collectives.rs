@@ -1,11 +1,9 @@
 //! Collectives of kernels on the CPU executor: barriers, failure, reset.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Setup, small};
+use crate::common::{Setup, small};
 use extoll_abi::layout;
 use ggas_clock::{Clock, Manual};
 use ggas_coll::{Group, GroupConfig, GroupError};

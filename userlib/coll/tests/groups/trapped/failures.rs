@@ -9,8 +9,8 @@ use extoll_sim::torus::Direction;
 use ggas_kernels::{CpuConfig, KernelMem, LaunchError, Processor};
 use ggas_selftest::args::*;
 
-use crate::counts::access;
-use crate::sides::{Links, SOON, Sides};
+use super::counts::access;
+use super::sides::{Links, SOON, Sides};
 
 /// Bound of loads where one is to end by it.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -184,7 +184,7 @@ fn plain_accesses_fault() {
         return;
     }
     let this = std::env::current_exe().unwrap();
-    let child = ["failures::plain_accesses_fault", "--exact", "--nocapture"];
+    let child = ["trapped::failures::plain_accesses_fault", "--exact", "--nocapture"];
     let ended = Command::new(this).args(child).env(CHILD, "1").output().unwrap();
     assert_eq!(ended.status.signal(), Some(libc::SIGSEGV), "{ended:?}");
 }

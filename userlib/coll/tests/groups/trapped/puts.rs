@@ -7,8 +7,8 @@ use ggas_kernels::{KernelMem, LaunchError};
 use ggas_selftest::args::*;
 use ggas_window::Rings;
 
-use crate::failures::assert_reaches;
-use crate::sides::{Links, SOON, Sides};
+use super::failures::assert_reaches;
+use super::sides::{Links, SOON, Sides};
 
 const ROUNDS: u32 = 5;
 /// Bound of waits where some are in vain.

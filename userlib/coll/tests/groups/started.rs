@@ -1,12 +1,9 @@
 //! Collectives that the host starts: on the CPU executor, or on the first two GPUs with `GGAS_TEST_GPUS=2`.
 
-mod common;
-mod element;
-
 use std::time::Duration;
 
-use common::{Setup, TIMEOUT, USER, small};
-use element::Element as Numbers;
+use crate::common::{Setup, TIMEOUT, USER, small};
+use crate::element::Element as Numbers;
 use ggas_coll::{Collective, Element, GroupConfig, GroupError, Op, SumShape, Vectors};
 use ggas_kernels::{Launch, start};
 use ggas_selftest::args::*;

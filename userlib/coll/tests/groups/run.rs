@@ -1,15 +1,10 @@
 //! Collectives that hosts start and wait for, by kernels and by processes that share a GPU: the executor stands for one. With
 //! `GGAS_TEST_GPUS=N` processes take turns on the first N GPUs.
 
-#[path = "../../window/tests/common/mod.rs"]
-mod common;
-#[path = "../../window/tests/common/wire.rs"]
-mod wire;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{die, in_job, in_job_over, in_job_over_with_death, in_job_with_death, victim};
+use crate::jobs::{die, in_job, in_job_over, in_job_over_with_death, in_job_with_death, victim};
 use ggas_coll::{Collective, Element, Group, GroupConfig, GroupError, Op, RunBy, TunedBy, Tuning, Vectors};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::Processor;
@@ -162,7 +157,7 @@ fn refused(process: &Process) {
 
 #[test]
 fn four_processes_by_themselves() {
-    in_job("four_processes_by_themselves", (4, 1), |job| {
+    in_job("run::four_processes_by_themselves", (4, 1), |job| {
         let process = Process::new(job, RunBy::Processes, SOON);
         all_collectives(job, &process);
         refused(&process);
@@ -172,7 +167,7 @@ fn four_processes_by_themselves() {
 
 #[test]
 fn seven_processes_by_themselves() {
-    in_job("seven_processes_by_themselves", (7, 1), |job| {
+    in_job("run::seven_processes_by_themselves", (7, 1), |job| {
         all_collectives(job, &Process::new(job, RunBy::Processes, SOON));
     });
 }
@@ -180,7 +175,7 @@ fn seven_processes_by_themselves() {
 /// On the executor by kernels; on GPUs by whatever these reach: one process on each by kernels, several by themselves.
 #[test]
 fn four_processes_as_the_group_chooses() {
-    in_job("four_processes_as_the_group_chooses", (4, 1), |job| {
+    in_job("run::four_processes_as_the_group_chooses", (4, 1), |job| {
         let process = Process::new(job, RunBy::Reach, SOON);
         let gpus = std::env::var("GGAS_TEST_GPUS").map_or(4, |gpus| gpus.parse::<usize>().expect("a number"));
         let by_kernels = process.group.member(process.rank);
@@ -199,7 +194,7 @@ fn four_processes_as_the_group_chooses() {
 
 #[test]
 fn one_process_by_itself() {
-    in_job("one_process_by_itself", (1, 1), |job| {
+    in_job("run::one_process_by_itself", (1, 1), |job| {
         let fabric = ProcessFabric::join(job.member().clone()).expect("a card");
         for run_by in [RunBy::Processes, RunBy::Reach] {
             all_collectives(
@@ -212,8 +207,8 @@ fn one_process_by_itself() {
 
 #[test]
 fn four_processes_over_hosts() {
-    if wire::is_there() {
-        in_job_over("four_processes_over_hosts", &[0, 1, 0, 0], |job| {
+    if crate::wire::is_there() {
+        in_job_over("run::four_processes_over_hosts", &[0, 1, 0, 0], |job| {
             let process = Process::over_hosts(job, SOON);
             all_collectives(job, &process);
             refused(&process);
@@ -225,14 +220,14 @@ fn four_processes_over_hosts() {
 
 #[test]
 fn a_death_ends_a_collective_on_all_hosts() {
-    if wire::is_there() {
-        in_job_over_with_death("a_death_ends_a_collective_on_all_hosts", &[0, 1, 1], 2, death);
+    if crate::wire::is_there() {
+        in_job_over_with_death("run::a_death_ends_a_collective_on_all_hosts", &[0, 1, 1], 2, death);
     }
 }
 
 #[test]
 fn calls_that_differ_end_the_group_until_it_is_reset() {
-    in_job("calls_that_differ_end_the_group_until_it_is_reset", (3, 1), |job| {
+    in_job("run::calls_that_differ_end_the_group_until_it_is_reset", (3, 1), |job| {
         let process = Process::new(job, RunBy::Processes, LONG);
         let count = if process.rank == 1 { 9 } else { 8 };
         let vectors = Vectors { input: 0, output: OUT, count, element: Element::Float, shape: None };
@@ -250,7 +245,7 @@ fn calls_that_differ_end_the_group_until_it_is_reset() {
 
 #[test]
 fn a_death_ends_a_collective_of_processes() {
-    in_job_with_death("a_death_ends_a_collective_of_processes", 3, 1, death);
+    in_job_with_death("run::a_death_ends_a_collective_of_processes", 3, 1, death);
 }
 
 /// One dies in front of a collective.
@@ -284,7 +279,7 @@ fn death(job: &Job) {
 
 #[test]
 fn processes_that_choose_differently_are_told() {
-    in_job("processes_that_choose_differently_are_told", (2, 1), |job| {
+    in_job("run::processes_that_choose_differently_are_told", (2, 1), |job| {
         let fabric = ProcessFabric::join(job.member().clone()).expect("a card");
         let network = SimNetwork::join(fabric).expect("a node");
         let node = Node::new(network.device(0).expect("one"));

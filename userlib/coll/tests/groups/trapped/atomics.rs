@@ -8,9 +8,9 @@ use ggas_kernels::LaunchError;
 use ggas_selftest::args::*;
 use ggas_window::{Atomic, Operation, Width, WindowError};
 
-use crate::counts::access;
-use crate::failures::{assert_reaches, assert_says, until_failure};
-use crate::sides::{Links, SOON, Sides};
+use super::counts::access;
+use super::failures::{assert_reaches, assert_says, until_failure};
+use super::sides::{Links, SOON, Sides};
 
 /// Bound of accesses where one is to end by it.
 const LIMIT: Duration = Duration::from_secs(3);

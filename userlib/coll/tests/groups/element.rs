@@ -1,5 +1,4 @@
 //! Element types of the kernels, as bit patterns, and what they must compute.
-#![allow(dead_code)] // each test uses a part of it
 
 use ggas_selftest::args::*;
 

@@ -7,7 +7,7 @@ use ggas_kernels::Processor;
 use ggas_selftest::args::*;
 use ggas_window::{Mapping, Window};
 
-use crate::sides::{Links, SOON, Sides};
+use super::sides::{Links, SOON, Sides};
 
 /// The self-test of windows on all nodes: all write to all, and read from all. Gives nothing but what its units counted.
 fn exchange(sides: &Sides, bytes: u64, rounds: u32) {
