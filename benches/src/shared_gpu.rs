@@ -289,6 +289,10 @@ impl Side<'_> {
                 let is_tree = one.choice(self.collective, vectors.bytes()) == Algorithm::Btb;
                 sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), is_tree)
             }
+            // Calls with parts know nothing of GPUs: all ranks are one group, whose sums go by rank.
+            Shared::Several { .. } if self.collective == Collective::ReduceScatter => {
+                sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), false)
+            }
             Shared::Several { all, are_trees: [inside, between] } => {
                 let of_gpu = |ranks: &Vec<u32>| sum(&ranks.iter().map(number).collect::<Vec<_>>(), *inside);
                 sum(&all.gpus().iter().map(of_gpu).collect::<Vec<_>>(), *between)
