@@ -1,7 +1,7 @@
 //! Half round trips between two hosts: of a put with a notification, and of the wire alone, in the same run. What the wire does is a
 //! message with what a packet has in front of its payload, or, where no message is so long, a write into the other's memory
 //! with an immediate value; `read` is the other way for it, a message on which the receiver reads. Then what many in flight
-//! reach. The wire and the puts take turns, and what is printed is the median over all turns, since other programs on the machine
+//! reach, and what atomics and barriers of windows take. The wire and the puts take turns, and what is printed is the median over all turns, since other programs on the machine
 //! slow down both alike; and what a tenth of all stayed below, in which they did so least.
 //!
 //! With the same file of hosts on both, on the second one first:
@@ -13,6 +13,8 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "common/windows.rs"]
+mod windows;
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -71,6 +73,7 @@ fn main() {
     let card = Setup::over(fabric).node(node);
     let pages = Pages::new(&card.memory, 2 * HALF, 4096);
     pages.write(0, &vec![7; HALF]);
+    let mut parts = windows::Parts::new(&card);
     let port = card.open(0, 1);
     let nla = card.register(0, &pages, Access::ALL);
     let mut ends = Ends { first: node == 0, port, other: Address::new(1 - node, 0), pages: &pages, nla };
@@ -92,6 +95,9 @@ fn main() {
     }
     for (size, count) in STREAMS.into_iter().filter(|(size, _)| wanted(*size) && most.is_none()) {
         stream(&mut wire, &mut ends, size, count);
+    }
+    if rest.is_empty() {
+        windows::trips(&mut wire, &mut ends, &mut parts);
     }
 }
 
