@@ -210,10 +210,8 @@ impl Copier<'_> {
             let copied = copied.and_then(|()| unsafe { to.copy(dst, slot.start as u64, len) });
             return settle_slot(slot, copied);
         }
-        let pair = self.pool.take()?;
         // SAFETY: the same.
-        let staged = unsafe { self.through(&pair, Ends { to, dst, from, src, len }) };
-        settle(pair, staged).map(|()| Way::Staged)
+        unsafe { self.stage(Ends { to, dst, from, src, len }) }.map(|()| Way::Staged)
     }
 }
 

@@ -152,6 +152,12 @@ impl Pool {
         Ok(Pair { pool: self, buffers: Some(buffers) })
     }
 
+    /// The same without waiting.
+    pub fn take_if_free(&self) -> Option<Pair<'_>> {
+        let buffers = self.take_buffers(false).ok()??;
+        Some(Pair { pool: self, buffers: Some(buffers) })
+    }
+
     /// Whether `len` bytes at an address of the host lie in pinned buffers: a copy engine takes them from there.
     pub fn holds(&self, address: u64, len: usize) -> bool {
         let pair = 2 * self.buffer as u64;

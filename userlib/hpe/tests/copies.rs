@@ -74,7 +74,9 @@ fn short_copies_do_not_wait_for_large_buffers() {
 
 #[test]
 fn staged_copies_are_right_by_all_shapes() {
-    for (blocks, bytes) in [(2, usize::MAX), (3, 8192), (4, 4096), (16, 4096), (99, 1), (0, 0)] {
+    for (blocks, bytes) in
+        [(2, usize::MAX), (3, usize::MAX), (4, usize::MAX), (3, 8192), (4, 4096), (16, 4096), (99, 1), (0, 0)]
+    {
         for told in [Told::ByThread, Told::ByEvents] {
             let staging = Staging { blocks, bytes, told };
             let runtime =
@@ -84,8 +86,25 @@ fn staged_copies_are_right_by_all_shapes() {
             }
             let counts = runtime.counts();
             assert!(counts.ways.of(Way::Staged) > 0 && counts.pinned.in_use == 0, "{staging:?}");
+            // Three and four blocks that are as long as can be lie in two pairs.
+            let pairs = if bytes == usize::MAX && blocks > 2 { 2 } else { 1 };
+            assert_eq!(
+                (counts.pinned.most_in_use, counts.pinned.waited),
+                (pairs * (64 << 10), 0),
+                "{staging:?}"
+            );
         }
     }
+}
+
+#[test]
+fn a_long_copy_needs_no_second_pair() {
+    let runtime = devices(2).peers(false).pinned(32 << 10, 2 * (64 << 10)).build().unwrap();
+    let pair = runtime.pinned_buffers().unwrap().unwrap();
+    around(&runtime, 1_000_003);
+    let pinned = runtime.counts().pinned;
+    assert_eq!((pinned.in_use, pinned.most_in_use, pinned.waited), (64 << 10, 2 * (64 << 10), 0));
+    drop(pair);
 }
 
 #[test]

@@ -16,10 +16,14 @@ pub(crate) struct Copies;
 /// Methods of GPUs only: the driver's copies, until the host knows of their end.
 const DRIVERS: [&str; 3] = ["driver", "pinned-up", "pinned-down"];
 
-/// Ways through a pair of pinned buffers (8 MiB) for one run to choose from: blocks, bytes of each, and who tells engines of them.
-const SHAPES: [(&str, usize, usize, Told); 15] = [
+/// Ways through pinned buffers (pairs of 8 MiB) for one run to choose from: blocks, bytes of each, and who tells engines of them.
+const SHAPES: [(&str, usize, usize, Told); 19] = [
     ("thread-2x4M", 2, 4 << 20, Told::ByThread),
     ("thread-3x2M", 3, 2 << 20, Told::ByThread),
+    ("thread-4x2M", 4, 2 << 20, Told::ByThread),
+    ("thread-3x4M", 3, 4 << 20, Told::ByThread),
+    ("thread-4x3M", 4, 3 << 20, Told::ByThread),
+    ("thread-6x2M", 6, 2 << 20, Told::ByThread),
     ("thread-4x1M", 4, 1 << 20, Told::ByThread),
     ("thread-8x1M", 8, 1 << 20, Told::ByThread),
     ("thread-16x512K", 16, 512 << 10, Told::ByThread),

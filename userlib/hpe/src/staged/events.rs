@@ -2,9 +2,8 @@
 
 use ggas_gpu::{Event, Gpu, Stream};
 
-use super::{Ends, ramped};
+use super::{Ends, Places, Shape, ramped};
 use crate::error::HpeError;
-use crate::pinned::Pair;
 
 /// Work that is carried out in order, and waits for other such work by events: a stream.
 trait Line {
@@ -43,16 +42,16 @@ impl Line for Stream {
 /// # Safety
 /// As [`Copier::copy`].
 pub(super) unsafe fn by_events(
-    pair: &Pair<'_>,
-    (count, size): (usize, usize),
+    places: &Places<'_>,
     ends: Ends<'_>,
     (from, to): (&Gpu, &Gpu),
 ) -> Result<(), HpeError> {
+    let Shape { count, bytes: size, .. } = places.shape;
     let events = |gpu: &Gpu| (0..count).map(|_| Event::sleeping(gpu)).collect::<Result<Vec<_>, _>>();
     let (out, into) = (from.stream()?, to.stream()?);
-    let (lines, places) = ((&out, &into), (&events(from)?[..], &events(to)?[..]));
+    let (lines, marks) = ((&out, &into), (&events(from)?[..], &events(to)?[..]));
     // SAFETY: the caller's contract.
-    unsafe { queue(lines, places, (pair.buffer(0) as u64, size), (ends.dst, ends.src, ends.len))? };
+    unsafe { queue(lines, marks, (|place| places.at(place), size), (ends.dst, ends.src, ends.len))? };
     // The last block has gone when the destination's stream is done.
     ends.to.until(|| Ok(into.is_done()?))
 }
@@ -61,17 +60,17 @@ pub(super) unsafe fn by_events(
 /// has gone.
 ///
 /// # Safety
-/// As [`Copier::copy`], until the destination's line is done; the buffer has room for so many blocks of `size` bytes as there are places.
+/// As [`Copier::copy`], until the destination's line is done; `at` says where the places are, which have room for `size` bytes each.
 unsafe fn queue<L: Line>(
     (out, into): (&L, &L),
     (there, gone): (&[L::Event], &[L::Event]),
-    (buffer, size): (u64, usize),
+    (at, size): (impl Fn(usize) -> u64, usize),
     (dst, src, len): (u64, u64, usize),
 ) -> Result<(), HpeError> {
     let count = there.len();
     for (block, (offset, bytes)) in ramped(len, size).enumerate() {
         let place = block % count;
-        let at = buffer + (place * size) as u64;
+        let at = at(place);
         if block >= count {
             out.wait(&gone[place])?;
         }
@@ -160,7 +159,8 @@ mod tests {
             let source: Vec<u8> = (1..=len as u8).collect();
             let (mut buffer, mut target) = (vec![0u8; count * size], vec![0u8; len]);
             let ends = (target.as_mut_ptr() as u64, source.as_ptr() as u64, len);
-            let room = (buffer.as_mut_ptr() as u64, size);
+            let start = buffer.as_mut_ptr() as u64;
+            let room = (|place| start + (place * size) as u64, size);
             // SAFETY: memory of this test, which lives until all is done.
             unsafe { queue((&out, &into), (&there, &gone), room, ends).unwrap() };
             let (mut recorded, mut random) = (HashSet::new(), seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);

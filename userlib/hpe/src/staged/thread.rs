@@ -2,10 +2,9 @@
 
 use ggas_gpu::{Event, Gpu, Stream};
 
-use super::{Ends, MOST, ramped};
+use super::{Ends, MOST, Places, Shape, ramped};
 use crate::context::{Context, Ticket};
 use crate::error::HpeError;
-use crate::pinned::Pair;
 
 /// Blocks on their way to the pair, by place: where they are in the whole, and their bytes.
 type Coming = [Option<(usize, usize)>; MOST];
@@ -82,24 +81,23 @@ impl Engine for Row<'_> {
 /// # Safety
 /// As [`Copier::copy`].
 pub(super) unsafe fn by_thread(
-    pair: &Pair<'_>,
-    (count, size): (usize, usize),
+    places: &Places<'_>,
     ends: Ends<'_>,
     (mut out, mut into): (impl Engine, impl Engine),
 ) -> Result<(), HpeError> {
-    let at = |block: usize| pair.buffer(0) as u64 + (block % count * size) as u64;
+    let Shape { count, bytes: size, .. } = places.shape;
     let mut coming: Coming = [None; MOST];
     let send = |place: usize, coming: &mut Coming, (out, into): (&mut dyn Engine, &mut dyn Engine)| {
         let Some((offset, bytes)) = coming[place].take() else { return Ok(()) };
         out.finish(place)?;
         // SAFETY: the caller's contract; the block is there.
-        unsafe { into.submit(place, ends.dst + offset as u64, at(place), bytes) }
+        unsafe { into.submit(place, ends.dst + offset as u64, places.at(place), bytes) }
     };
     for (block, (offset, bytes)) in ramped(ends.len, size).enumerate() {
         let place = block % count;
         into.finish(place)?;
         // SAFETY: the caller's contract; what was there has been sent.
-        unsafe { out.submit(place, at(place), ends.src + offset as u64, bytes)? };
+        unsafe { out.submit(place, places.at(place), ends.src + offset as u64, bytes)? };
         coming[place] = Some((offset, bytes));
         // The block before, while this one comes.
         send((block + count - 1) % count, &mut coming, (&mut out, &mut into))?;
