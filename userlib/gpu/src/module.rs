@@ -1,8 +1,8 @@
 //! GPU code: a fatbin, all of whose kernels are loaded at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::copier;
 use crate::error::{GpuError, code};
@@ -25,6 +25,9 @@ struct Loaded {
     /// Kernels that were given a share of shared memory of their own, in percent: saying it again would make each launch wait
     /// for the driver.
     shares: Mutex<BTreeMap<String, i32>>,
+    /// Blocks that run on a multiprocessor at once, by kernel, threads of a block and shared memory that launches add: so that the driver
+    /// is not asked at each launch.
+    occupancy: Mutex<HashMap<(usize, u32, usize), u32>>,
 }
 
 /// One kernel of a module.
@@ -80,7 +83,9 @@ impl Gpu {
         let kernels = self.functions(raw)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
         self.reserve_stack(local)?;
-        Ok(Module(Arc::new(Loaded { gpu: self.clone(), kernels, shares: Mutex::default() })))
+        let loaded =
+            Loaded { gpu: self.clone(), kernels, shares: Mutex::default(), occupancy: Mutex::default() };
+        Ok(Module(Arc::new(loaded)))
     }
 
     fn not_loadable(&self, error: GpuError) -> GpuError {
@@ -208,11 +213,21 @@ impl Module {
         let result = unsafe { cuFuncSetAttribute(function.raw.0, carveout, share) };
         self.0.gpu.check("cuFuncSetAttribute", result)?;
         shares.insert(name.to_owned(), share);
+        // Another split of the L1 may have room for another number of blocks.
+        self.counted().retain(|(kernel, ..), _| *kernel != function.raw.0.addr());
         Ok(())
+    }
+
+    fn counted(&self) -> MutexGuard<'_, HashMap<(usize, u32, usize), u32>> {
+        self.0.occupancy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many blocks of a kernel run on one multiprocessor at once.
     pub(crate) fn occupancy(&self, function: Function, block: u32, shared: usize) -> Result<u32, GpuError> {
+        let key = (function.raw.0.addr(), block, shared);
+        if let Some(blocks) = self.counted().get(&key) {
+            return Ok(*blocks);
+        }
         self.0.gpu.enter()?;
         let mut blocks = 0;
         // SAFETY: the function is loaded; `blocks` is written.
@@ -220,7 +235,9 @@ impl Module {
             cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function.raw.0, block as i32, shared)
         };
         self.0.gpu.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)?;
-        Ok(blocks.max(0) as u32)
+        let blocks = blocks.max(0) as u32;
+        self.counted().insert(key, blocks);
+        Ok(blocks)
     }
 }
 

@@ -57,6 +57,14 @@ struct Kernel {
     done: bool,
 }
 
+impl Kernel {
+    /// Notes whether all work of its stream is done: then the driver need not be asked again when the stream goes back to the pool.
+    fn ended(&mut self, done: bool) {
+        self.done = done;
+        self.stream.is_idle = done;
+    }
+}
+
 impl Running {
     /// The stream of [`in_stream`](Self::in_stream), whose work may go on.
     pub(crate) fn stream(&self) -> &Stream {
@@ -101,7 +109,7 @@ impl Running {
                 continue;
             }
             match self.kernels[i].stream.is_done() {
-                Ok(done) => self.kernels[i].done = done,
+                Ok(done) => self.kernels[i].ended(done),
                 Err(error) => return Err(self.failed(i, error)),
             }
         }

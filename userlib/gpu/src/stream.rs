@@ -24,7 +24,7 @@ pub struct Stream {
     raw: Handle<CUstream>,
     pooled: bool,
     /// Whether its work is known to be done.
-    is_idle: bool,
+    pub(crate) is_idle: bool,
 }
 
 impl Stream {
