@@ -1,15 +1,12 @@
 //! What windows do between hosts, by the cards alone: atomics, and barriers behind which stores are done.
 
 use extoll_abi::Atomic;
-use extoll_abi::regs::*;
-use extoll_abi::smfu::{ENABLE, Interval};
 
-use super::common::{Node, PATIENCE, Pages};
+use super::common::{Node, PATIENCE, Pages, window};
 use super::{Ends, HEAD, TURNS, Wire, below, time};
 
 const ROUNDS: usize = 10_000;
 
-const WINDOW: u64 = 0x80_0000_0000;
 const PART: usize = 4096;
 /// Words of a part: one that is added to, what a barrier is for, and how many barriers the other node has come to.
 const SUM: u64 = 0;
@@ -60,19 +57,7 @@ impl Parts<'_> {
     /// To be made before the two nodes meet: what comes earlier goes nowhere.
     pub fn new(node: &Node) -> Parts<'_> {
         let own = Pages::new(&node.memory, PART, PART);
-        let write = |offset, value| node.nic.reg_write(offset, value);
-        write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
-        write(EXTOLL_RF_SMFU_T_START_ADDR, own.address());
-        write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
-        let interval = |index, interval: Interval| {
-            write(smfu_control(index), interval.control);
-            write(smfu_start(index), interval.start);
-            write(smfu_end(index), interval.end);
-        };
-        interval(0, Interval::new(1, WINDOW, EXTOLL_SMFU_RRA_BYTES));
-        for part in 0..2 {
-            interval(1 + u32::from(part), Interval::new(part, WINDOW + at(part, 0), PART as u64));
-        }
+        window::show(node, &own, PART, 2);
         Parts { node, own, barriers: 0 }
     }
 
@@ -110,5 +95,5 @@ impl Parts<'_> {
 
 /// Offset in the window.
 fn at(part: u16, offset: u64) -> u64 {
-    EXTOLL_SMFU_RRA_BYTES + u64::from(part) * PART as u64 + offset
+    window::part(part, PART, offset)
 }

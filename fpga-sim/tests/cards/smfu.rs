@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::common::*;
 use extoll_abi::regs::*;
-use extoll_abi::smfu::{ENABLE, Interval};
 use extoll_abi::{Address, Atomic};
 use extoll_sim::fabric::{Carriage, Fabric, FabricError};
 use extoll_sim::faults::{Event, Faults};
@@ -18,12 +17,11 @@ use extoll_sim::torus::Torus;
 use extoll_sim::*;
 use ggas_clock::{Clock, Manual};
 
-const WINDOW: u64 = 0x80_0000_0000;
 const SHARE: usize = 64 << 10;
 
 /// Offset in the SMFU BAR of what node `node` shares.
 fn share(node: usize) -> u64 {
-    EXTOLL_SMFU_RRA_BYTES + (node * SHARE) as u64
+    window::part(node as u16, SHARE, 0)
 }
 
 fn network(faults: Faults) -> Arc<Network> {
@@ -50,20 +48,7 @@ fn cluster_on(clock: &Clock, network: &Arc<Network>, driver: Option<Arc<dyn Driv
 fn shares(setup: &Setup, id: u16, count: usize) -> (Node, Pages) {
     let node = setup.node(id);
     let pages = Pages::new(&node.memory, SHARE, 4096);
-    let write = |offset, value| node.nic.reg_write(offset, value);
-    write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
-    write(EXTOLL_RF_SMFU_T_START_ADDR, pages.address());
-    write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
-    let interval = |index, interval: Interval| {
-        write(smfu_control(index), interval.control);
-        write(smfu_start(index), interval.start);
-        write(smfu_end(index), interval.end);
-    };
-    interval(0, Interval::new(1, WINDOW, EXTOLL_SMFU_RRA_BYTES));
-    for target in 0..count {
-        let start = WINDOW + share(target);
-        interval(1 + target as u32, Interval::new(target as u16, start, SHARE as u64));
-    }
+    window::show(&node, &pages, SHARE, count as u16);
     (node, pages)
 }
 

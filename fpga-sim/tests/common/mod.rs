@@ -5,6 +5,7 @@
 pub mod hosts;
 pub mod joined;
 pub mod members;
+pub mod window;
 
 use std::alloc::Layout;
 use std::sync::Arc;
