@@ -17,17 +17,18 @@ constexpr uint64_t sent = 1024, arrived = 4096, bytes = 1003;
 GGAS_FN void refusals(checks &check, const ggas_window &w)
 {
 	uint64_t last = w.size - 8, value = 7;
+	uint64_t words[2] = { value, value };	/* as many as the widest access has */
 	check(0, ggas_store(&w, 1, last, value) == GGAS_OK && ggas_load<uint64_t>(&w, 1, last) == value);
 	check(1, ggas_store(&w, w.nodes, 0, value) == GGAS_ERR_ARGUMENT);
 	check(2, ggas_store(&w, ~0u, 0, value) == GGAS_ERR_ARGUMENT);
 	check(3, ggas_store(&w, 1, last + 1, value) == GGAS_ERR_ARGUMENT);
 	check(4, ggas_load<uint64_t>(&w, w.nodes, last) == 0 && ggas_load<uint64_t>(&w, 1, ~0ull) == 0);
-	check(5, ggas_put_thread(&w, w.nodes, 0, &value, 8) == GGAS_ERR_ARGUMENT);
-	check(6, ggas_put_thread(&w, 1, 0, &value, w.size + 1) == GGAS_ERR_ARGUMENT);
-	check(7, ggas_put_signal_thread(&w, w.nodes, 0, &value, 8, word, 1) == GGAS_ERR_ARGUMENT);
-	check(8, ggas_put_signal_thread(&w, 1, 0, &value, 8, w.size, 1) == GGAS_ERR_ARGUMENT);
-	check(9, ggas_put_signal_thread(&w, 1, 0, &value, 8, word + 4, 1) == GGAS_ERR_ARGUMENT);
-	check(10, ggas_get_thread(&w, w.nodes, 0, &value, 8) == GGAS_ERR_ARGUMENT && value == 7);
+	check(5, ggas_put_thread(&w, w.nodes, 0, words, 8) == GGAS_ERR_ARGUMENT);
+	check(6, ggas_put_thread(&w, 1, 0, words, w.size + 1) == GGAS_ERR_ARGUMENT);
+	check(7, ggas_put_signal_thread(&w, w.nodes, 0, words, 8, word, 1) == GGAS_ERR_ARGUMENT);
+	check(8, ggas_put_signal_thread(&w, 1, 0, words, 8, w.size, 1) == GGAS_ERR_ARGUMENT);
+	check(9, ggas_put_signal_thread(&w, 1, 0, words, 8, word + 4, 1) == GGAS_ERR_ARGUMENT);
+	check(10, ggas_get_thread(&w, w.nodes, 0, words, 8) == GGAS_ERR_ARGUMENT && words[0] == 7);
 	check(11, ggas_wait_thread(&w, word + 4, ggas_cmp::ge, 0) == GGAS_ERR_ARGUMENT);
 	check(12, ggas_wait_thread(&w, w.size, ggas_cmp::ge, 0) == GGAS_ERR_ARGUMENT);
 }
