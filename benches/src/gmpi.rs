@@ -215,7 +215,7 @@ pub(crate) fn finish(
 
 /// Bytes of attached memory.
 pub(crate) fn span(index: usize, memory: &Arc<KernelMem>, offset: usize, len: usize) -> Span {
-    Span { index, memory: memory.clone(), offset, len }
+    Span { index, memory: memory.clone(), offset, len, shape: None }
 }
 
 /// What a carrier says of a call of its own.

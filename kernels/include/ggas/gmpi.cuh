@@ -11,7 +11,7 @@
  *	}
  *
  * Arguments, constants and meaning are MPI's, behind the gmpi_buf_t that the host made (ggas-gmpi). Handles are words of 8
- * bytes; a program compiled once runs on every carrier: our own messages, Open MPI, MPICH.
+ * bytes, but for types; a program compiled once runs on every carrier: our own messages, Open MPI, MPICH.
  *
  * Who calls. All threads of a block together, with the same arguments, and the call happens once. Template arguments say
  * otherwise: GMPI_Wait<ggas_scope::warp>: one warp of the block; <ggas_scope::thread>: one thread. One scope at a time in a
@@ -66,24 +66,28 @@
 GMPI_SCOPED GMPI_Isend(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm,
 		       GMPI_Request *request, GMPI_LINE)
 {
-	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_ISEND, at, count, type, dest, tag, comm, request, line);
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_ISEND, ggas_impl::gmpi_typed(at, count, type, false).data, dest, tag, comm,
+					    request, line);
 }
 GMPI_SCOPED GMPI_Irecv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
 		       GMPI_Request *request, GMPI_LINE)
 {
-	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_IRECV, at, count, type, source, tag, comm, request, line);
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_IRECV, ggas_impl::gmpi_typed(at, count, type, true).data, source, tag, comm,
+					    request, line);
 }
 
 /* Requests that are started by GMPI_Start, again and again, until GMPI_Request_free. */
 GMPI_SCOPED GMPI_Send_init(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag,
 			   GMPI_Comm comm, GMPI_Request *request, GMPI_LINE)
 {
-	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_SEND_INIT, at, count, type, dest, tag, comm, request, line);
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_SEND_INIT, ggas_impl::gmpi_typed(at, count, type, false).data, dest, tag, comm,
+					    request, line);
 }
 GMPI_SCOPED GMPI_Recv_init(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
 			   GMPI_Request *request, GMPI_LINE)
 {
-	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_RECV_INIT, at, count, type, source, tag, comm, request, line);
+	return ggas_impl::gmpi_begin<Scope>(buf, GMPI_CALL_RECV_INIT, ggas_impl::gmpi_typed(at, count, type, true).data, source, tag, comm,
+					    request, line);
 }
 GMPI_SCOPED GMPI_Start(gmpi_buf_t *buf, GMPI_Request *request, GMPI_LINE)
 {
@@ -175,20 +179,20 @@ GMPI_SCOPED GMPI_Send(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype 
 		      GMPI_LINE)
 {
 	using namespace ggas_impl;
+	gmpi_typed out(at, count, type, false);
 	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, dest))
-		return direct_message<Scope>(buf, direct, false, at, count, type, dest, tag, nullptr, line);
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_SEND, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
-				      gmpi_int(type), gmpi_int(dest), gmpi_int(tag), comm);
+		return direct_message<Scope>(buf, direct, false, out.data, dest, tag, nullptr, line);
+	return gmpi_message<Scope, true>(buf, line, GMPI_CALL_SEND, gmpi_nothing(), out.data, dest, tag, comm);
 }
 GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
 		      GMPI_Status *status, GMPI_LINE)
 {
 	using namespace ggas_impl;
+	gmpi_typed in(at, count, type, true);
 	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, source))
-		return direct_message<Scope>(buf, direct, true, at, count, type, source, tag, status, line);
+		return direct_message<Scope>(buf, direct, true, in.data, source, tag, status, line);
 	gmpi_one_status<gmpi_team<Scope>> told = { status };
-	return gmpi_call<Scope, true>(buf, line, GMPI_CALL_RECV, told, gmpi_address(at), gmpi_int(count), gmpi_int(type),
-				      gmpi_int(source), gmpi_int(tag), comm);
+	return gmpi_message<Scope, true>(buf, line, GMPI_CALL_RECV, told, in.data, source, tag, comm);
 }
 /* Sends whose receive has been posted, as the program says; they are sends as any. */
 GMPI_SCOPED GMPI_Rsend(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype type, int dest, int tag, GMPI_Comm comm, GMPI_LINE)
@@ -205,8 +209,8 @@ GMPI_SCOPED GMPI_Sendrecv(gmpi_buf_t *buf, const void *from, int count, GMPI_Dat
 			  int to_count, GMPI_Datatype to_type, int source, int to_tag, GMPI_Comm comm, GMPI_Status *status,
 			  GMPI_LINE)
 {
-	ggas_impl::direct_words out = { from, count, type, dest, tag }, in = { to, to_count, to_type, source, to_tag };
-	return ggas_impl::gmpi_exchange<Scope>(buf, out, in, comm, status, line);
+	ggas_impl::gmpi_typed out(from, count, type, false), in(to, to_count, to_type, true);
+	return ggas_impl::gmpi_exchange<Scope>(buf, { out.data, dest, tag }, { in.data, source, to_tag }, comm, status, line);
 }
 GMPI_SCOPED GMPI_Probe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, GMPI_Status *status, GMPI_LINE)
 {
@@ -227,11 +231,59 @@ GMPI_SCOPED GMPI_Iprobe(gmpi_buf_t *buf, int source, int tag, GMPI_Comm comm, in
 	return gmpi_flagged<Scope>(both, flag);
 }
 
+/*
+ * Types of elements that do not lie together, for messages. A type is a value of the thread that makes it, and takes no memory and no call of the host: each
+ * thread of a block may make its own, or one makes it where all see it. Freed is the variable alone: messages under way, and types made of
+ * it, stay. What a type is made of may be such a type, as long as its elements have two strides at most, as those of a box of three dimensions, and what a call names
+ * has two at most (GMPI_ERR_TYPE). It has fewer than 2 GiB, and an extent of at most 2^47 bytes (GMPI_ERR_ARG). GMPI_ERR_COUNT: a count below zero;
+ * GMPI_ERR_ARG: another argument; GMPI_ERR_TYPE: one that is made of none, or used and not committed, or received into with elements that
+ * overlap. Collectives and windows take predefined types only (GMPI_ERR_TYPE).
+ */
+GGAS_FN int GMPI_Type_contiguous(int count, GMPI_Datatype type, GMPI_Datatype *made)
+{
+	return ggas_impl::gmpi_make_vector(count, 1, 1, type, made);
+}
+/* `count` blocks of `length` elements, each `stride` elements behind the one before. */
+GGAS_FN int GMPI_Type_vector(int count, int length, int stride, GMPI_Datatype type, GMPI_Datatype *made)
+{
+	return ggas_impl::gmpi_make_vector(count, length, stride, type, made);
+}
+/* A part of an array: of each dimension `parts` elements of `sizes` from `starts` on. `order`: GMPI_ORDER_C or GMPI_ORDER_FORTRAN. */
+GGAS_FN int GMPI_Type_create_subarray(int dimensions, const int *sizes, const int *parts, const int *starts, int order, GMPI_Datatype type,
+				      GMPI_Datatype *made)
+{
+	return ggas_impl::gmpi_make_subarray(dimensions, sizes, parts, starts, order, type, made);
+}
+GGAS_FN int GMPI_Type_commit(GMPI_Datatype *type)
+{
+	if (!type || !ggas_impl::gmpi_as_made(*type).state)
+		return type ? GMPI_ERR_TYPE : GMPI_ERR_ARG;
+	if (type->state)
+		type->state |= ggas_impl::gmpi_type_is_committed | (ggas_impl::gmpi_overlaps(type->shape) ? ggas_impl::gmpi_type_overlaps : 0);
+	return GMPI_SUCCESS;
+}
+/* Predefined ones are not freed (GMPI_ERR_TYPE). */
+GGAS_FN int GMPI_Type_free(GMPI_Datatype *type)
+{
+	if (!type || !type->state)
+		return type ? GMPI_ERR_TYPE : GMPI_ERR_ARG;
+	*type = GMPI_DATATYPE_NULL;
+	return GMPI_SUCCESS;
+}
 /* Bytes of one. GMPI_ERR_TYPE: there is no such type. */
 GGAS_FN int GMPI_Type_size(GMPI_Datatype type, int *size)
 {
-	*size = static_cast<int>(static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK);
-	return *size ? GMPI_SUCCESS : GMPI_ERR_TYPE;
+	GMPI_Datatype made = ggas_impl::gmpi_as_made(type);
+	*size = static_cast<int>(ggas_impl::shape_bytes(made.shape));
+	return made.state ? GMPI_SUCCESS : GMPI_ERR_TYPE;
+}
+/* Bytes from the first to behind the last of one, and where it begins: the negative of that is a number of all bits. */
+GGAS_FN int GMPI_Type_get_extent(GMPI_Datatype type, GMPI_Aint *lower, GMPI_Aint *extent)
+{
+	GMPI_Datatype made = ggas_impl::gmpi_as_made(type);
+	*lower = static_cast<GMPI_Aint>(made.lower);
+	*extent = static_cast<GMPI_Aint>(made.extent);
+	return made.state ? GMPI_SUCCESS : GMPI_ERR_TYPE;
 }
 
 /* Seconds since a time in the past, by the GPU's clock for nanoseconds (the executor's host has its own): of one processor, not across. */
@@ -240,9 +292,10 @@ GGAS_FN double GMPI_Wtime() { return 1e-9 * static_cast<double>(ggas_time_ns());
 /* What a status says, without the daemon. GMPI_ERR_ARG: the bytes are no whole number of them. */
 GGAS_FN int GMPI_Get_count(const GMPI_Status *status, GMPI_Datatype type, int *count)
 {
-	uint64_t size = static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK;
+	GMPI_Datatype made = ggas_impl::gmpi_as_made(type);
+	uint64_t size = ggas_impl::shape_bytes(made.shape);
 	*count = size ? static_cast<int>(status->bytes / size) : 0;
-	return !size ? GMPI_ERR_TYPE : status->bytes % size ? GMPI_ERR_ARG : GMPI_SUCCESS;
+	return !made.state ? GMPI_ERR_TYPE : size && status->bytes % size ? GMPI_ERR_ARG : GMPI_SUCCESS;
 }
 
 #include "gmpi_collectives.cuh"
@@ -254,7 +307,7 @@ GMPI_SCOPED GMPI_Put(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype t
 {
 	using namespace ggas_impl;
 	return gmpi_call<Scope, false>(buf, line, GMPI_CALL_PUT, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
-				       gmpi_int(type), gmpi_int(rank), displacement, gmpi_int(to_count), gmpi_int(to_type),
+				       gmpi_int(gmpi_predefined(type)), gmpi_int(rank), displacement, gmpi_int(to_count), gmpi_int(gmpi_predefined(to_type)),
 				       win);
 }
 GMPI_SCOPED GMPI_Get(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int rank, GMPI_Aint displacement,
@@ -262,8 +315,8 @@ GMPI_SCOPED GMPI_Get(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, i
 {
 	using namespace ggas_impl;
 	return gmpi_call<Scope, false>(buf, line, GMPI_CALL_GET, gmpi_nothing(), gmpi_address(at), gmpi_int(count),
-				       gmpi_int(type), gmpi_int(rank), displacement, gmpi_int(from_count),
-				       gmpi_int(from_type), win);
+				       gmpi_int(gmpi_predefined(type)), gmpi_int(rank), displacement, gmpi_int(from_count),
+				       gmpi_int(gmpi_predefined(from_type)), win);
 }
 GMPI_SCOPED GMPI_Win_flush(gmpi_buf_t *buf, int rank, GMPI_Win win, GMPI_LINE)
 {

@@ -62,7 +62,8 @@
 /* Element 0 above the function. */
 #define GMPI_CALL_BITS		16
 #define GMPI_CALL_QUIET_SHIFT	16	/* of calls on several requests: their statuses are not wanted */
-#define GMPI_CALL_BYTES_SHIFT	32	/* of SEND, ISEND, SENDRECV, ALLREDUCE: how many bytes of what is sent follow the arguments: all, or none */
+#define GMPI_CALL_BYTES_SHIFT	32	/* of SEND, ISEND, SENDRECV, ALLREDUCE: how many bytes of what is sent follow the arguments: all, or none; of
+					 * messages whose types have GMPI_TYPE_SHAPED: of the shapes that follow */
 #define GMPI_CALL_BYTES_BITS	8
 
 #define GMPI_REQUESTS		15	/* most requests that one attribute names: their statuses fill the answer */
@@ -134,6 +135,10 @@
 #define GMPI_FLOAT		0xc04
 #define GMPI_DOUBLE		0xd08
 #define GMPI_TYPE_SIZE_MASK	0xff
+#define GMPI_DATATYPE_NULL	0
+#define GMPI_TYPE_SHAPED	0x10000	/* in an attribute: elements do not lie together; a struct gmpi_shape follows the arguments */
+#define GMPI_ORDER_C		56	/* of arrays: the last dimension lies together */
+#define GMPI_ORDER_FORTRAN	57	/* the first one does */
 /* Other names of these. An address difference is a uint64_t in kernels. */
 #define GMPI_INT8_T		GMPI_SIGNED_CHAR
 #define GMPI_INT16_T		GMPI_SHORT
@@ -201,10 +206,20 @@ struct gmpi_port {
 	uint64_t reserved;
 };
 
+/* Where the bytes of a message lie: rows of blocks, each of `block` bytes that lie together. */
+struct gmpi_shape {
+	uint64_t block;
+	uint32_t count;		/* blocks of a row */
+	uint32_t rows;
+	int64_t stride;		/* bytes from a block to the next one */
+	int64_t pitch;		/* bytes from a row to the next one */
+};
+
 /* A send or a receive of a direct communicator. */
 struct gmpi_direct_op {
 	uint64_t address;
-	uint64_t bytes;
+	uint32_t bytes;
+	uint32_t shaped;	/* they lie as the shape beside it says, and not together */
 	uint64_t got;		/* of a receive: bytes that came */
 	uint64_t before;	/* a request that was not over when this one took its place */
 	int32_t tag;
@@ -234,6 +249,8 @@ struct gmpi_channel {
 	struct gmpi_direct_op send[GMPI_DIRECT_OPS];
 	struct gmpi_direct_op receive[GMPI_DIRECT_OPS];
 	struct gmpi_direct_op kept[GMPI_DIRECT_OPS];	/* receives that are over and not told, whose places later ones needed */
+	struct gmpi_shape send_shape[GMPI_DIRECT_OPS];
+	struct gmpi_shape receive_shape[GMPI_DIRECT_OPS];
 };
 
 /* A communicator whose members' kernels store into each other's mailboxes in a window (impl/gmpi_direct.h). Constant after set-up. What every

@@ -366,6 +366,12 @@ struct selftest_gaspi {
 #define SELFTEST_GMPI_UNKNOWN	102	/* writes an attribute whose function there is not */
 #define SELFTEST_GMPI_TEST_UNTIL	103	/* tests until the request is over */
 #define SELFTEST_GMPI_FILL	104	/* writes `arguments[1]` times `arguments[2]` at address `arguments[0]` */
+#define SELFTEST_GMPI_TYPE_VECTOR	106	/* makes a type where `arguments[0]` says: count, length, stride, of which type */
+#define SELFTEST_GMPI_TYPE_CONTIGUOUS	107	/* count, of which type */
+#define SELFTEST_GMPI_TYPE_SUBARRAY	108	/* dimensions, and from bit 32 on the order; addresses of int[dimensions]: sizes, parts, starts; of which type */
+#define SELFTEST_GMPI_TYPE_COMMIT	109	/* the type at address `arguments[0]` */
+#define SELFTEST_GMPI_TYPE_FREE	110
+#define SELFTEST_GMPI_TYPE_EXTENT	111	/* size of type `arguments[0]`; at address `arguments[1]` where it begins, and its extent */
 #define SELFTEST_GMPI_SEE	105	/* RECV of longs, and all callers look at once whether they count from `arguments[6]` on */
 
 /* Requests and statuses are named by their numbers: `request` and `status` from there on. */

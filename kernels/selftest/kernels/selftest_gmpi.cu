@@ -15,6 +15,11 @@ struct place {
 
 GGAS_FN void *pointer(uint64_t at) { return reinterpret_cast<void *>(at); }
 GGAS_FN int number(uint64_t argument) { return static_cast<int>(argument); }
+/* The code of a predefined one, or the address of one that was made. */
+GGAS_FN MPI_Datatype type(uint64_t argument)
+{
+	return argument >> 32 && argument != ~uint64_t(0) ? *reinterpret_cast<const MPI_Datatype *>(argument) : MPI_Datatype(number(argument));
+}
 
 template <ggas_scope Scope> GGAS_FN int messages(const place &at, const selftest_gmpi_call &call, MPI_Status *status, int *value)
 {
@@ -22,19 +27,19 @@ template <ggas_scope Scope> GGAS_FN int messages(const place &at, const selftest
 	MPI_Request *request = at.requests + call.request;
 	switch (call.function) {
 	case GMPI_CALL_ISEND:
-		return GMPI_Isend<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], request);
+		return GMPI_Isend<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5], request);
 	case GMPI_CALL_IRECV:
-		return GMPI_Irecv<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], request);
+		return GMPI_Irecv<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5], request);
 	case GMPI_CALL_SEND_INIT:
-		return GMPI_Send_init<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5],
+		return GMPI_Send_init<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5],
 					     request);
 	case GMPI_CALL_RECV_INIT:
-		return GMPI_Recv_init<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5],
+		return GMPI_Recv_init<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5],
 					     request);
 	case GMPI_CALL_SEND:
-		return GMPI_Send<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5]);
+		return GMPI_Send<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5]);
 	case GMPI_CALL_RECV:
-		return GMPI_Recv<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), number(a[4]), a[5], status);
+		return GMPI_Recv<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), number(a[4]), a[5], status);
 	case GMPI_CALL_PROBE:
 		return GMPI_Probe<Scope>(at.buf, number(a[0]), number(a[1]), a[2], status);
 	case GMPI_CALL_IPROBE:
@@ -63,6 +68,7 @@ template <ggas_scope Scope> GGAS_FN int several(const place &at, const selftest_
 {
 	const uint64_t *a = call.arguments;
 	MPI_Request *requests = at.requests + call.request;
+	auto *types = reinterpret_cast<const MPI_Datatype *>(a[7]);
 	int index = 0, error;
 	switch (call.function) {
 	case GMPI_CALL_WAITANY:
@@ -80,6 +86,9 @@ template <ggas_scope Scope> GGAS_FN int several(const place &at, const selftest_
 	case GMPI_CALL_GET_STATUS:
 		return GMPI_Request_get_status<Scope>(at.buf, requests, value, status);
 	case GMPI_CALL_SENDRECV:
+		if (a[7])
+			return GMPI_Sendrecv<Scope>(at.buf, pointer(a[0]), number(a[2]), types[0], number(a[4]), number(a[5]), pointer(a[1]),
+						    second(a[2]), types[1], second(a[4]), second(a[5]), a[6], status);
 		return GMPI_Sendrecv<Scope>(at.buf, pointer(a[0]), number(a[2]), number(a[3]), number(a[4]), number(a[5]), pointer(a[1]),
 					    second(a[2]), second(a[3]), second(a[4]), second(a[5]), a[6], status);
 	default:
@@ -126,7 +135,7 @@ template <ggas_scope Scope> GGAS_FN int others(const place &at, const selftest_g
 	case GMPI_CALL_BARRIER:
 		return GMPI_Barrier<Scope>(at.buf, a[0]);
 	case GMPI_CALL_BCAST:
-		return GMPI_Bcast<Scope>(at.buf, pointer(a[0]), number(a[1]), number(a[2]), number(a[3]), a[4]);
+		return GMPI_Bcast<Scope>(at.buf, pointer(a[0]), number(a[1]), type(a[2]), number(a[3]), a[4]);
 	case GMPI_CALL_REDUCE:
 		return GMPI_Reduce<Scope>(at.buf, pointer(a[0]), pointer(a[1]), number(a[2]), number(a[3]), number(a[4]), number(a[5]),
 					  a[6]);
@@ -166,12 +175,37 @@ template <ggas_scope Scope> GGAS_FN int others(const place &at, const selftest_g
 	case SELFTEST_GMPI_SYNCHRONIZE:
 		return GMPI_Synchronize<Scope>(at.buf);
 	case SELFTEST_GMPI_COUNT:
-		return GMPI_Get_count(at.statuses + a[0], number(a[1]), value);
+		return GMPI_Get_count(at.statuses + a[0], type(a[1]), value);
 	case SELFTEST_GMPI_UNKNOWN:
 		return ggas_impl::gmpi_call<Scope, true>(at.buf, __LINE__, static_cast<uint32_t>(a[0]),
 							 ggas_impl::gmpi_nothing(), a[1]);
 	default:
 		return -1;
+	}
+}
+
+/* By one thread. */
+GGAS_FN int types(const selftest_gmpi_call &call, int *value)
+{
+	const uint64_t *a = call.arguments;
+	auto *made = reinterpret_cast<MPI_Datatype *>(a[0]);
+	auto ints = [](uint64_t at) { return reinterpret_cast<const int *>(at); };
+	auto *extent = reinterpret_cast<MPI_Aint *>(a[1]);
+	switch (call.function) {
+	case SELFTEST_GMPI_TYPE_VECTOR:
+		return GMPI_Type_vector(number(a[1]), number(a[2]), number(a[3]), type(a[4]), made);
+	case SELFTEST_GMPI_TYPE_CONTIGUOUS:
+		return GMPI_Type_contiguous(number(a[1]), type(a[2]), made);
+	case SELFTEST_GMPI_TYPE_SUBARRAY:
+		return GMPI_Type_create_subarray(number(a[1]), ints(a[2]), ints(a[3]), ints(a[4]), second(a[1]), type(a[5]), made);
+	case SELFTEST_GMPI_TYPE_COMMIT:
+		return GMPI_Type_commit(made);
+	case SELFTEST_GMPI_TYPE_FREE:
+		return GMPI_Type_free(made);
+	default: {
+		int error = GMPI_Type_size(type(a[0]), value);
+		return error ? error : GMPI_Type_get_extent(type(a[0]), extent, extent + 1);
+	}
 	}
 }
 
@@ -212,7 +246,9 @@ template <ggas_scope Scope> GGAS_FN void make(const place &at, selftest_gmpi_cal
 	MPI_Status *status = call.status == ~0u ? nullptr : at.statuses + call.status;
 	int value = 0;
 	int error;
-	if (call.function == SELFTEST_GMPI_TEST_UNTIL)
+	if (call.function >= SELFTEST_GMPI_TYPE_VECTOR && call.function <= SELFTEST_GMPI_TYPE_EXTENT)
+		error = ggas_impl::gmpi_team<Scope>::all::thread() == 0 ? types(call, &value) : 0;
+	else if (call.function == SELFTEST_GMPI_TEST_UNTIL)
 		error = until_over<Scope>(at, call, status);
 	else if (call.function == SELFTEST_GMPI_SEE)
 		error = see<Scope>(at, call, status);

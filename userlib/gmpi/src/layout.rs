@@ -102,6 +102,10 @@ pub const GMPI_UNSIGNED_LONG_LONG: u32 = 2824;
 pub const GMPI_FLOAT: u32 = 3076;
 pub const GMPI_DOUBLE: u32 = 3336;
 pub const GMPI_TYPE_SIZE_MASK: u32 = 255;
+pub const GMPI_DATATYPE_NULL: u32 = 0;
+pub const GMPI_TYPE_SHAPED: u32 = 65536;
+pub const GMPI_ORDER_C: u32 = 56;
+pub const GMPI_ORDER_FORTRAN: u32 = 57;
 pub const GMPI_INT8_T: u32 = 513;
 pub const GMPI_INT16_T: u32 = 1026;
 pub const GMPI_INT32_T: u32 = 1540;
@@ -204,9 +208,39 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct gmpi_shape {
+    pub block: u64,
+    pub count: u32,
+    pub rows: u32,
+    pub stride: i64,
+    pub pitch: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gmpi_shape"][::core::mem::size_of::<gmpi_shape>() - 32usize];
+    ["Alignment of gmpi_shape"][::core::mem::align_of::<gmpi_shape>() - 8usize];
+    [
+        "Offset of field: gmpi_shape::block",
+    ][::core::mem::offset_of!(gmpi_shape, block) - 0usize];
+    [
+        "Offset of field: gmpi_shape::count",
+    ][::core::mem::offset_of!(gmpi_shape, count) - 8usize];
+    [
+        "Offset of field: gmpi_shape::rows",
+    ][::core::mem::offset_of!(gmpi_shape, rows) - 12usize];
+    [
+        "Offset of field: gmpi_shape::stride",
+    ][::core::mem::offset_of!(gmpi_shape, stride) - 16usize];
+    [
+        "Offset of field: gmpi_shape::pitch",
+    ][::core::mem::offset_of!(gmpi_shape, pitch) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
 pub struct gmpi_direct_op {
     pub address: u64,
-    pub bytes: u64,
+    pub bytes: u32,
+    pub shaped: u32,
     pub got: u64,
     pub before: u64,
     pub tag: i32,
@@ -224,6 +258,9 @@ const _: () = {
     [
         "Offset of field: gmpi_direct_op::bytes",
     ][::core::mem::offset_of!(gmpi_direct_op, bytes) - 8usize];
+    [
+        "Offset of field: gmpi_direct_op::shaped",
+    ][::core::mem::offset_of!(gmpi_direct_op, shaped) - 12usize];
     [
         "Offset of field: gmpi_direct_op::got",
     ][::core::mem::offset_of!(gmpi_direct_op, got) - 16usize];
@@ -281,10 +318,12 @@ pub struct gmpi_channel {
     pub send: [gmpi_direct_op; 32usize],
     pub receive: [gmpi_direct_op; 32usize],
     pub kept: [gmpi_direct_op; 32usize],
+    pub send_shape: [gmpi_shape; 32usize],
+    pub receive_shape: [gmpi_shape; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 4712usize];
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 6760usize];
     ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
     [
         "Offset of field: gmpi_channel::sent",
@@ -322,6 +361,12 @@ const _: () = {
     [
         "Offset of field: gmpi_channel::kept",
     ][::core::mem::offset_of!(gmpi_channel, kept) - 3176usize];
+    [
+        "Offset of field: gmpi_channel::send_shape",
+    ][::core::mem::offset_of!(gmpi_channel, send_shape) - 4712usize];
+    [
+        "Offset of field: gmpi_channel::receive_shape",
+    ][::core::mem::offset_of!(gmpi_channel, receive_shape) - 5736usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

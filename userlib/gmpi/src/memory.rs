@@ -6,6 +6,61 @@ use ggas::kernels::{KernelMem, MemoryError};
 
 use crate::{Class, GmpiError};
 
+/// Where the bytes of a message lie that do not lie together: rows of blocks (`struct gmpi_shape`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes of a block.
+    pub block: u64,
+    /// Blocks of a row.
+    pub count: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Bytes from a block to the next one.
+    pub stride: i64,
+    /// Bytes from a row to the next one.
+    pub pitch: i64,
+}
+
+impl Shape {
+    /// Words of one in an attribute.
+    pub(crate) const WORDS: usize = 4;
+
+    /// As a kernel wrote it, which may be anything.
+    pub(crate) fn of(words: [u64; Shape::WORDS]) -> Shape {
+        let [block, counts, stride, pitch] = words;
+        let (count, rows) = (counts as u32, (counts >> 32) as u32);
+        Shape { block, count, rows, stride: stride as i64, pitch: pitch as i64 }
+    }
+
+    /// Bytes in all; `None`: more than there can be.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.block.checked_mul(self.count.into())?.checked_mul(self.rows.into())
+    }
+
+    /// The first and the last byte plus one, seen from the first block on.
+    fn reach(&self) -> (i128, i128) {
+        let last = |count: u32, apart: i64| i128::from(count.saturating_sub(1)) * i128::from(apart);
+        let ends = [last(self.count, self.stride), last(self.rows, self.pitch)];
+        let below: i128 = ends.iter().map(|end| (*end).min(0)).sum();
+        let above: i128 = ends.iter().map(|end| (*end).max(0)).sum();
+        (below, above + i128::from(self.block))
+    }
+
+    /// Parts of bytes `at` to `at + len` of a message: where each lies from the first block on, and how many bytes it has.
+    fn parts(self, at: usize, len: usize) -> impl Iterator<Item = (i64, usize)> {
+        let (block, end) = (self.block as usize, at + len);
+        let mut next = at;
+        std::iter::from_fn(move || {
+            let (number, inside) = (next / block.max(1), next % block.max(1));
+            let (row, column) = (number / self.count.max(1) as usize, number % self.count.max(1) as usize);
+            let offset = row as i64 * self.pitch + column as i64 * self.stride + inside as i64;
+            let bytes = (block - inside).min(end - next);
+            next += bytes;
+            (bytes > 0).then_some((offset, bytes))
+        })
+    }
+}
+
 /// Bytes of one attached memory.
 #[derive(Clone, Debug)]
 pub struct Span {
@@ -17,6 +72,8 @@ pub struct Span {
     pub offset: usize,
     /// How many; 0 is a span of any memory.
     pub len: usize,
+    /// How they lie from the first one on, all of them in the memory; `None`: together.
+    pub shape: Option<Shape>,
 }
 
 impl Span {
@@ -28,16 +85,38 @@ impl Span {
     /// Copies its bytes out.
     pub(crate) fn read(&self) -> Result<Vec<u8>, MemoryError> {
         let mut bytes = vec![0; self.len];
-        if self.len > 0 {
-            self.memory.read(self.offset, &mut bytes)?;
+        let mut rest = &mut bytes[..];
+        for (offset, len) in self.parts(0, self.len) {
+            let (part, behind) = rest.split_at_mut(len);
+            self.memory.read(offset, part)?;
+            rest = behind;
         }
         Ok(bytes)
+    }
+
+    /// Where its bytes `at` to `at + len` lie in the memory, in their order.
+    fn parts(&self, at: usize, len: usize) -> Box<dyn Iterator<Item = (usize, usize)>> {
+        let first = self.offset;
+        match self.shape {
+            Some(shape) => Box::new(
+                shape
+                    .parts(at, len)
+                    .map(move |(offset, len)| (first.wrapping_add_signed(offset as isize), len)),
+            ),
+            None => Box::new((len > 0).then_some((first + at, len)).into_iter()),
+        }
     }
 
     /// Copies bytes in, as many as fit.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) -> Result<(), MemoryError> {
         let len = bytes.len().min(self.len.saturating_sub(at));
-        if len == 0 { Ok(()) } else { self.memory.write(self.offset + at, &bytes[..len]) }
+        let mut rest = &bytes[..len];
+        for (offset, len) in self.parts(at, len) {
+            let (part, behind) = rest.split_at(len);
+            self.memory.write(offset, part)?;
+            rest = behind;
+        }
+        Ok(())
     }
 }
 
@@ -104,7 +183,7 @@ impl Attached {
                 let offset = address - start;
                 if offset.checked_add(len).is_some_and(|end| end <= memory.len() as u64) {
                     let (offset, len) = (offset as usize, len as usize);
-                    return Ok(Span { index: *index, memory: memory.clone(), offset, len });
+                    return Ok(Span { index: *index, memory: memory.clone(), offset, len, shape: None });
                 }
                 self.nothing(len)
             }
@@ -112,11 +191,25 @@ impl Attached {
         }
     }
 
+    /// The bytes of a shape at the address of its first block.
+    pub fn shaped(&self, address: u64, shape: Shape) -> Result<Span, Class> {
+        let len = shape.bytes().ok_or(Class::COUNT)?;
+        if len == 0 {
+            return self.nothing(0);
+        }
+        let (below, above) = shape.reach();
+        let begin = u64::try_from(i128::from(address) + below).map_err(|_| Class::BUFFER)?;
+        let all = self.span(begin, u64::try_from(above - below).map_err(|_| Class::BUFFER)?)?;
+        let offset = all.offset + (address - begin) as usize;
+        let len = usize::try_from(len).map_err(|_| Class::COUNT)?;
+        Ok(Span { offset, len, shape: Some(shape), ..all })
+    }
+
     /// No bytes may have any address.
     fn nothing(&self, len: u64) -> Result<Span, Class> {
         match self.all.first() {
             Some((_, index, memory)) if len == 0 => {
-                Ok(Span { index: *index, memory: memory.clone(), offset: 0, len: 0 })
+                Ok(Span { index: *index, memory: memory.clone(), offset: 0, len: 0, shape: None })
             }
             _ => Err(Class::BUFFER),
         }

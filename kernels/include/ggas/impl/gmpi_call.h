@@ -3,7 +3,7 @@
 #ifndef GGAS_IMPL_GMPI_CALL_H
 #define GGAS_IMPL_GMPI_CALL_H
 
-#include "gmpi_short.h"
+#include "gmpi_types.h"
 
 /* What MPI tells of a message, in this order on every carrier. */
 struct gmpi_status {
@@ -16,6 +16,9 @@ struct gmpi_status {
 
 namespace ggas_impl
 {
+
+GGAS_FN uint64_t gmpi_int(int value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
+GGAS_FN uint64_t gmpi_address(const void *at) { return reinterpret_cast<uint64_t>(at); }
 
 /* The port of the calling block; null: it has none. */
 GGAS_FN gmpi_port *gmpi_port_of(const gmpi_buf *buf)
@@ -131,9 +134,26 @@ GGAS_FN gmpi_result gmpi_send_all(const gmpi_buf *buf, gmpi_port *port, uint32_t
 		return gmpi_send_words<Team, Waits>(buf, port, elements, line, words...);
 }
 
-/* A call with its arguments, eight at most. `after(port, result)`, by all that write, takes what else the answer says. */
-template <ggas_scope Scope, bool Waits, class After, class... Arguments>
-GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, Arguments... arguments)
+/* A message whose bytes do not lie together: their shape goes behind the arguments. */
+template <class Team, bool Waits>
+GGAS_LONG gmpi_result gmpi_send_shaped(const gmpi_buf *buf, gmpi_port *port, uint32_t line, uint32_t call, const gmpi_data &data, int rank,
+				       int tag, uint64_t comm, uint64_t place)
+{
+	const gmpi_data d = data;
+	const gmpi_shape shape = *d.shape;
+	uint32_t elements = place ? 8 : 7;
+	auto element = [=](uint32_t i) {
+		if (i >= elements)
+			return gmpi_shape_word(shape, i - elements);
+		return gmpi_pick(i, gmpi_carries(call, sizeof(shape)), gmpi_address(d.at), gmpi_int(d.count), gmpi_type_word(d), gmpi_int(rank),
+				 gmpi_int(tag), comm, place);
+	};
+	return gmpi_send<Team>(buf, port, elements + gmpi_shape_words(&shape), Waits, line, element);
+}
+
+/* `send(port)` by all that write, `after(port, result)` by them takes what else the answer says. */
+template <ggas_scope Scope, bool Waits, class After, class Send>
+GGAS_FN int gmpi_call_by(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, const Send &send)
 {
 	using team = gmpi_team<Scope>;
 	if (gmpi_stands_by(buf))
@@ -145,14 +165,36 @@ GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After a
 	team::all::meet();
 	int error = GMPI_SUCCESS;
 	if (team::writes()) {
-		gmpi_result result = gmpi_send_all<team, Waits>(buf, port, 1 + sizeof...(arguments), line, uint64_t(call),
-								static_cast<uint64_t>(arguments)...);
+		gmpi_result result = send(port);
 		after(port, result);
 		if (Waits)
 			gmpi_done<team>(port, result);
 		error = result.error;
 	}
 	return team::all::agree(error);
+}
+
+/* A call with its arguments, eight at most. */
+template <ggas_scope Scope, bool Waits, class After, class... Arguments>
+GGAS_FN int gmpi_call(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, Arguments... arguments)
+{
+	return gmpi_call_by<Scope, Waits>(buf, line, call, after, [=](gmpi_port *port) {
+		return gmpi_send_all<gmpi_team<Scope>, Waits>(buf, port, 1 + sizeof...(arguments), line, uint64_t(call),
+							      static_cast<uint64_t>(arguments)...);
+	});
+}
+
+/* A send or a receive; `place`: that of its request, if it has one. */
+template <ggas_scope Scope, bool Waits, class After, class... Place>
+GGAS_FN int gmpi_message(const gmpi_buf *buf, uint32_t line, uint32_t call, After after, const gmpi_data &data, int rank, int tag,
+			 uint64_t comm, Place... place)
+{
+	if (GGAS_RARE(data.shape))
+		return gmpi_call_by<Scope, Waits>(buf, line, call, after, [&](gmpi_port *port) {
+			return gmpi_send_shaped<gmpi_team<Scope>, Waits>(buf, port, line, call, data, rank, tag, comm, (uint64_t(0) + ... + place));
+		});
+	return gmpi_call<Scope, Waits>(buf, line, call, after, gmpi_address(data.at), gmpi_int(data.count), gmpi_type_word(data),
+				       gmpi_int(rank), gmpi_int(tag), comm, place...);
 }
 
 struct gmpi_nothing {
@@ -167,9 +209,6 @@ template <class Team> struct gmpi_one_status {
 		gmpi_statuses<Team>(port, result, status);
 	}
 };
-
-GGAS_FN uint64_t gmpi_int(int value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
-GGAS_FN uint64_t gmpi_address(const void *at) { return reinterpret_cast<uint64_t>(at); }
 
 } /* namespace ggas_impl */
 

@@ -105,7 +105,8 @@ public:
 			return push_long(others);
 		if (sent_ - emptied_ >= slots_ && !more_room())
 			return false;
-		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, address, bytes, lines(theirs_, sent_, info) });
+		const gmpi_shape *shape = shape_of(op, state_->send_shape, sends_.done);
+		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, address, bytes, lines(theirs_, sent_, info), from(shape), 0 }, shape);
 		sent_++;
 		sends_.done++;
 		team::meet();
@@ -139,7 +140,8 @@ public:
 		int tag = static_cast<int>(info & 0xffffffff);
 		bool wrong = wanted != GMPI_ANY_TAG && wanted != tag;
 		uint64_t fits = wrong ? 0 : total < most ? total : most;
-		int late = others.give({ crew_work::lines_in, GMPI_SUCCESS, address, 0, fits, lines(mine_, taken_, total) });
+		const gmpi_shape *shape = shape_of(*op, state_->receive_shape, receives_.done);
+		int late = others.give({ crew_work::lines_in, GMPI_SUCCESS, address, 0, fits, lines(mine_, taken_, total), to(shape), 0 }, shape);
 		late |= others.drain();
 		taken_++;
 		over(op, late ? GMPI_ERR_TIMEOUT : wrong ? GMPI_ERR_TAG : total > most ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS, tag,
@@ -150,6 +152,14 @@ public:
 	}
 
 private:
+	/* Where the bytes of operation `number` lie; null: together. */
+	GGAS_FN static const gmpi_shape *shape_of(const gmpi_direct_op &op, const gmpi_shape *shapes, uint64_t number)
+	{
+		return op.shaped ? shapes + number % GMPI_DIRECT_OPS : nullptr;
+	}
+	GGAS_FN static crew_shape from(const gmpi_shape *shape) { return shape ? crew_shape::from : crew_shape::none; }
+	GGAS_FN static crew_shape to(const gmpi_shape *shape) { return shape ? crew_shape::to : crew_shape::none; }
+
 	/* The lanes have met since others of them changed what they loaded. */
 	GGAS_FN void save_sends()
 	{
@@ -179,8 +189,10 @@ private:
 		direct_place place = direct_place_of<Scope>(direct_, mine_, peer_, sends_.done, op.tag);
 		if (!place.address)
 			return push_parts(others);
-		uint64_t info = static_cast<uint32_t>(op.tag) | is_placed | op.bytes << 32, fits = op.bytes < place.room ? op.bytes : place.room;
-		others.give({ crew_work::copy, GMPI_SUCCESS, place.address, op.address, fits, {} });
+		uint64_t bytes = op.bytes, info = static_cast<uint32_t>(op.tag) | is_placed | bytes << 32;
+		const gmpi_shape *shape = shape_of(op, state_->send_shape, sends_.done);
+		uint64_t fits = bytes < place.room ? bytes : place.room;
+		others.give({ crew_work::copy_all, GMPI_SUCCESS, place.address, op.address, fits, {}, from(shape), 0 }, shape);
 		others.drain();
 		publish(sent_, sent_ + 1, info);
 		sent_++;
@@ -191,13 +203,17 @@ private:
 	GGAS_FN bool push_parts(crew &others)
 	{
 		const gmpi_direct_op op = state_->send[sends_.done % GMPI_DIRECT_OPS];
-		uint64_t info = static_cast<uint32_t>(op.tag) | op.bytes << 32, begun = sent_, copied = sent_;
+		const gmpi_shape *shape = shape_of(op, state_->send_shape, sends_.done);
+		uint64_t info = static_cast<uint32_t>(op.tag) | uint64_t(op.bytes) << 32, begun = sent_, copied = sent_;
 		while (sends_.at < op.bytes) {
 			if (sent_ - emptied_ >= slots_ && !more_room())
 				break;
 			uint64_t left = op.bytes - sends_.at, count = at_once(left, slots_ - (sent_ - emptied_), sent_);
 			uint64_t most = count * slot_bytes_, bytes = left < most ? left : most;
-			others.give({ crew_work::copy, GMPI_SUCCESS, payload(theirs_, sent_), op.address + sends_.at, bytes, {} });
+			/* Beside the only copy of a message nothing is ordered or told. */
+			crew_work work = sent_ == begun && bytes == op.bytes ? crew_work::copy_all : crew_work::copy;
+			others.give({ work, GMPI_SUCCESS, payload(theirs_, sent_), op.address + (shape ? 0 : sends_.at), bytes, {},
+				      from(shape), static_cast<uint32_t>(sends_.at) }, shape);
 			/* What was given before is there. */
 			publish(copied, sent_, info);
 			copied = sent_;
@@ -233,6 +249,7 @@ private:
 	{
 		gmpi_direct_op *op = state_->receive + receives_.done % GMPI_DIRECT_OPS;
 		const gmpi_direct_op asked = *op;
+		const gmpi_shape *shape = shape_of(asked, state_->receive_shape, receives_.done);
 		uint64_t total = 0, count, begun = taken_, &at = receives_.at;
 		int tag = 0;
 		bool wrong = false;
@@ -240,7 +257,9 @@ private:
 			wrong = asked.error == GMPI_ERR_TAG || (asked.tag != GMPI_ANY_TAG && asked.tag != tag);
 			uint64_t most = count * slot_bytes_, left = total - at, bytes = left < most ? left : most;
 			uint64_t room = wrong || at >= asked.bytes ? 0 : asked.bytes - at, fits = bytes < room ? bytes : room;
-			others.give({ crew_work::copy, GMPI_SUCCESS, asked.address + at, payload(mine_, taken_), fits, {} });
+			crew_work work = taken_ == begun && bytes == total ? crew_work::copy_all : crew_work::copy;
+			others.give({ work, GMPI_SUCCESS, asked.address + (shape ? 0 : at), payload(mine_, taken_), fits, {},
+				      to(shape), static_cast<uint32_t>(at) }, shape);
 			/* What was given before has been read. */
 			tell();
 			taken_ += count;

@@ -16,18 +16,25 @@
 namespace ggas_impl
 {
 
-enum class crew_work : uint32_t { none, copy, lines_out, lines_in, over };
+/* copy_all: a copy beside which the leader has nothing to do. */
+enum class crew_work : uint32_t { none, copy, copy_all, lines_out, lines_in, over };
+
+/* Which end of a job does not lie together. */
+enum class crew_shape : uint32_t { none, from, to };
 
 struct crew_job {
 	crew_work work;
 	int error;		/* over: what the call came to */
 	uint64_t to, from, bytes;
 	direct_lines lines;
+	crew_shape shaped;
+	uint32_t at;		/* copy of what does not lie together: bytes of the message before these; that end is where it begins */
 };
 
 /* In block-shared memory: two jobs, as the leader writes one while the others read the one before. */
 struct crew_board {
 	crew_job job[2];
+	gmpi_shape shape[2];
 	int late;
 };
 
@@ -40,15 +47,32 @@ GGAS_FN crew_board *crew_board_of_block()
 /* Where leader and others meet: one place, as threads of a block that wait at different ones are a mistake that the executor tells. */
 GGAS_FN void crew_meet() { ggas_syncthreads(); }
 
-/* The share of thread `self` of `all`. GMPI_ERR_TIMEOUT: lines did not come. */
-GGAS_LONG int crew_share(const crew_job &job, uint32_t self, uint32_t all)
+/* The share of thread `self` of `all` of a job of which one end does not lie together. */
+GGAS_LONG int crew_shaped_share(const crew_job &job, const gmpi_shape shape, uint32_t self, uint32_t all)
 {
-	if (job.work == crew_work::copy)
+	bool copies = job.work == crew_work::copy || job.work == crew_work::copy_all;
+	if (copies && job.shaped == crew_shape::from)
+		shape_copy<true>(shape, job.from, job.to, job.at, job.bytes, self, all);
+	else if (copies)
+		shape_copy<false>(shape, job.to, job.from, job.at, job.bytes, self, all);
+	else if (job.work == crew_work::lines_out)
+		with_shaped_place(shape, job.from, [&](const auto &from) { job.lines.send(from, job.bytes, self, all); });
+	else if (job.work == crew_work::lines_in)
+		return with_shaped_place(shape, job.to, [&](const auto &to) { return job.lines.take(to, job.bytes, self, all); });
+	return GMPI_SUCCESS;
+}
+
+/* The share of thread `self` of `all`. GMPI_ERR_TIMEOUT: lines did not come. */
+GGAS_LONG int crew_share(const crew_job &job, const gmpi_shape *shape, uint32_t self, uint32_t all)
+{
+	if (GGAS_RARE(job.shaped != crew_shape::none))
+		return crew_shaped_share(job, *shape, self, all);
+	if (job.work == crew_work::copy || job.work == crew_work::copy_all)
 		copy_share(reinterpret_cast<void *>(job.to), reinterpret_cast<const void *>(job.from), job.bytes, self, all);
 	else if (job.work == crew_work::lines_out)
-		job.lines.send(reinterpret_cast<const uint8_t *>(job.from), job.bytes, self, all);
+		with_dense_place(job.from, [&](const auto &from) { job.lines.send(from, job.bytes, self, all); });
 	else if (job.work == crew_work::lines_in)
-		return job.lines.take(reinterpret_cast<uint8_t *>(job.to), job.bytes, self, all);
+		return with_dense_place(job.to, [&](const auto &to) { return job.lines.take(to, job.bytes, self, all); });
 	return GMPI_SUCCESS;
 }
 
@@ -65,21 +89,22 @@ public:
 	GGAS_FN static bool has_others() { return Scope == ggas_scope::block && ggas_threads() > GGAS_WARP_SIZE; }
 	GGAS_FN uint32_t jobs() const { return jobs_; }
 
-	/* By the leader: begins a job; those before are over. Without others it is over, too. GMPI_ERR_TIMEOUT: lines did not come. */
-	GGAS_FN int give(const crew_job &job)
+	/* By the leader: begins a job; those before are over. Without others it is over, too. `shape`: of the end that does not lie together.
+	 * GMPI_ERR_TIMEOUT: lines did not come. */
+	GGAS_FN int give(const crew_job &job, const gmpi_shape *shape = nullptr)
 	{
 		if (!has_others())
-			return team::agree(crew_share(job, team::lane(), team::lanes()));
-		const crew_job &posted = post(job);
+			return team::agree(crew_share(job, shape, team::lane(), team::lanes()));
+		const crew_job &posted = post(job, shape);
 		given_ = true;
-		return has_leader(job.work) ? team::agree(crew_share(posted, team::lane(), ggas_threads())) : GMPI_SUCCESS;
+		return has_leader(job.work) ? team::agree(crew_share(posted, shape, team::lane(), ggas_threads())) : GMPI_SUCCESS;
 	}
 	/* All jobs are over. GMPI_ERR_TIMEOUT: lines of one did not come. */
 	GGAS_FN int drain()
 	{
 		if (!given_)
 			return GMPI_SUCCESS;
-		post({ crew_work::none, GMPI_SUCCESS, 0, 0, 0, {} });
+		post({ crew_work::none, GMPI_SUCCESS, 0, 0, 0, {}, crew_shape::none, 0 });
 		given_ = false;
 		int late = crew_board_of_block()->late;
 		team::meet();
@@ -91,7 +116,7 @@ public:
 	GGAS_FN int end(int error)
 	{
 		if (has_others())
-			post({ crew_work::over, error, 0, 0, 0, {} });
+			post({ crew_work::over, error, 0, 0, 0, {}, crew_shape::none, 0 });
 		else
 			team::all::meet();
 		return error;
@@ -106,20 +131,22 @@ public:
 			if (job.work == crew_work::over)
 				return job.error;
 			uint32_t first = has_leader(job.work) ? 0 : GGAS_WARP_SIZE;
-			if (crew_share(job, ggas_thread() - first, ggas_threads() - first))
+			if (crew_share(job, &board->shape[jobs & 1], ggas_thread() - first, ggas_threads() - first))
 				ggas_store_relaxed(&board->late, static_cast<int>(GMPI_ERR_TIMEOUT));
 		}
 	}
 
 private:
 	/* Whether the leader has a share of it. */
-	GGAS_FN static bool has_leader(crew_work work) { return work == crew_work::lines_out || work == crew_work::lines_in; }
-	GGAS_FN const crew_job &post(const crew_job &job)
+	GGAS_FN static bool has_leader(crew_work work) { return work != crew_work::copy; }
+	GGAS_FN const crew_job &post(const crew_job &job, const gmpi_shape *shape = nullptr)
 	{
 		crew_board *board = crew_board_of_block();
 		crew_job &posted = board->job[jobs_ & 1];
 		if (team::lane() == 0) {
 			posted = job;
+			if (job.shaped != crew_shape::none)
+				board->shape[jobs_ & 1] = *shape;
 			if (jobs_ == 0)
 				board->late = 0;
 		}

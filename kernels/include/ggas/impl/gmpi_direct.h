@@ -105,8 +105,8 @@ GGAS_FN int direct_wait_places(const gmpi_buf *buf, uint32_t count, uint64_t *re
 
 /* Isend and Irecv whose handle goes into memory. */
 template <ggas_scope Scope>
-GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const void *at, int count, int type,
-			   int rank, int tag, uint64_t *request, uint32_t line)
+GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t call, const gmpi_data &data, int rank,
+			   int tag, uint64_t *request, uint32_t line)
 {
 	using crew = direct_crew<Scope>;
 	bool receives = call == GMPI_CALL_IRECV;
@@ -121,7 +121,7 @@ GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint3
 		return crew::work();
 	crew others;
 	uint64_t handle = 0, before = *request;
-	int error = direct_begin<Scope>(buf, direct, others, receives, at, count, type, rank, tag, before, &handle, line);
+	int error = direct_begin<Scope>(buf, direct, others, receives, data, rank, tag, before, &handle, line);
 	gmpi_team<Scope>::meet();
 	if (gmpi_team<Scope>::lane() == 0)
 		*request = error ? 0 : handle;
@@ -130,8 +130,8 @@ GGAS_FN int direct_request(const gmpi_buf *buf, const gmpi_direct *direct, uint3
 
 /* Send and Recv. */
 template <ggas_scope Scope>
-GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const void *at, int count, int type,
-			   int rank, int tag, gmpi_status *status, uint32_t line)
+GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool receives, const gmpi_data &data, int rank, int tag,
+			   gmpi_status *status, uint32_t line)
 {
 	using crew = direct_crew<Scope>;
 	if (gmpi_stands_by(buf))
@@ -139,8 +139,8 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 	if (!gmpi_port_of(buf))
 		return gmpi_no_port(buf, receives ? GMPI_CALL_RECV : GMPI_CALL_SEND, line);
 	/* Few lines the leader sends and takes itself. */
-	direct_words words = { at, count, type, rank, tag };
-	if (direct_is_much<Scope>((static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK) * static_cast<uint64_t>(count))) {
+	direct_words words = { data, rank, tag };
+	if (direct_is_much<Scope>(data.bytes())) {
 		direct_now now = direct_try_all<Scope>(buf, direct, receives ? nullptr : &words, receives ? &words : nullptr, status);
 		if (now.over)
 			return now.error;
@@ -150,7 +150,7 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const gmpi_direct *direct, bool 
 		return crew::work();
 	crew others;
 	uint64_t handle = 0;
-	int error = direct_begin<Scope>(buf, direct, others, receives, at, count, type, rank, tag, 0, &handle, line);
+	int error = direct_begin<Scope>(buf, direct, others, receives, data, rank, tag, 0, &handle, line);
 	gmpi_team<Scope>::meet();
 	if (!error)
 		error = direct_wait_in<Scope>(buf, direct_state(buf, direct, direct_peer(handle)), others, handle, status, line);

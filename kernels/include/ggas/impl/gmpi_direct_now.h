@@ -41,6 +41,7 @@ struct direct_wish {
 	uint64_t address, bytes;
 	uint32_t peer;
 	int tag;
+	const gmpi_shape *shape;	/* null: it lies together */
 };
 
 struct direct_now {
@@ -69,7 +70,7 @@ public:
 	{
 	}
 
-	template <class Access> GGAS_FN direct_arrival take(const direct_wish &in)
+	template <class Place> GGAS_FN direct_arrival take(const direct_wish &in, const Place &to)
 	{
 		uint32_t all = ggas_threads();
 		/* As long as the message is not known, as many lines are hoped for as there is room for. */
@@ -87,7 +88,7 @@ public:
 				if (loads && !is_missing(came, line, i, count, all))
 					break;
 			}
-			store<Access>(in, came, line, i, all);
+			store(to, came.is_wrong(in) ? 0 : came.fits(in), line, i, all);
 			i += uint64_t(all) * lines_at_once;
 		} while (i < count);
 		came.is_complete = true;
@@ -125,13 +126,10 @@ private:
 			missing |= from + k * all < count && line[k].hi != number_;
 		return missing;
 	}
-	template <class Access>
-	GGAS_FN static void store(const direct_wish &in, const direct_arrival &came, const ggas_u128 *line, uint64_t from, uint32_t all)
+	template <class Place> GGAS_FN static void store(const Place &to, uint64_t fits, const ggas_u128 *line, uint64_t from, uint32_t all)
 	{
-		uint64_t fits = came.is_wrong(in) ? 0 : came.fits(in);
-		auto *to = reinterpret_cast<uint8_t *>(in.address);
 		for (uint32_t k = 0; k < lines_at_once; k++)
-			store_line<Access>(to, fits, from + k * all, line[k].lo);
+			to.store(fits, from + k * all, line[k].lo);
 	}
 
 	const gmpi_buf *buf_;
@@ -141,17 +139,41 @@ private:
 	bool asked_;
 };
 
+/* What `with` comes to with the words of a message; `Shaped`: it may lie in parts. */
+template <bool Shaped, class With> GGAS_FN auto direct_with_place(const direct_wish &wish, const With &with)
+{
+	if constexpr (Shaped)
+		if (wish.shape)
+			return with_shaped_place(*wish.shape, wish.address, with);
+	return with_dense_place(wish.address, with);
+}
+
+template <bool Shaped>
 GGAS_FN direct_arrival direct_take_by_all(const gmpi_buf *buf, const direct_wish &in, const ggas_u128 *first, uint64_t number)
 {
 	direct_lines_of_thread lines(buf, first, number);
-	if (in.address % 8 == 0)
-		return lines.take<by_words>(in);
-	if (in.address % 4 == 0)
-		return lines.take<by_halves>(in);
-	return lines.take<by_bytes>(in);
+	return direct_with_place<Shaped>(in, [&](const auto &to) { return lines.take(in, to); });
+}
+
+/* The words that the calling thread sends first. */
+template <bool Shaped> GGAS_FN void direct_load_first(const direct_wish &out, uint64_t *loaded)
+{
+	if constexpr (Shaped) {
+		if (out.shape) {
+			with_shaped_place(*out.shape, out.address, [&](const auto &from) {
+				for (uint32_t k = 0; k < lines_at_once; k++) {
+					uint64_t i = ggas_thread() + uint64_t(k) * ggas_threads();
+					loaded[k] = i < out.bytes / 8 ? from.load(i) : 0;
+				}
+			});
+			return;
+		}
+	}
+	load_first_words(reinterpret_cast<const uint8_t *>(out.address), out.bytes, ggas_thread(), ggas_threads(), loaded);
 }
 
 /* By all threads of a block. What is not over, the leader's way goes on with. */
+template <bool Shaped>
 GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_wish in, gmpi_status *status)
 {
 	const gmpi_direct *direct = &buf->direct;
@@ -159,9 +181,8 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 	uint64_t slots = direct->slots, slot_bytes = direct->slot_bytes;
 	ggas_syncthreads();
 	uint64_t loaded[lines_at_once] = {};
-	auto *from = reinterpret_cast<const uint8_t *>(out.address);
 	if (out.is_wanted)
-		load_first_words(from, out.bytes, ggas_thread(), ggas_threads(), loaded);
+		direct_load_first<Shaped>(out, loaded);
 	uint64_t sent = there->sent, emptied = there->emptied, sends = there->sends.posted;
 	uint64_t taken = here->taken, told = here->told, receives = here->receives.posted, mine = here->mine;
 	bool sends_now = there->theirs && sends == there->sends.done && direct_is_short(out.bytes, slot_bytes) && sent - emptied < slots;
@@ -177,11 +198,11 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 			freed = ggas_load_watched(reinterpret_cast<const uint64_t *>(there->mine));
 		uint64_t info = static_cast<uint32_t>(out.tag) | out.bytes << 32;
 		direct_lines lines = { direct_line(there->theirs, sent, slots, slot_bytes), sent + 1, info, 0, 0, 0, 0, 0 };
-		lines.send(from, out.bytes, ggas_thread(), ggas_threads(), loaded);
+		direct_with_place<Shaped>(out, [&](const auto &from) { lines.send(from, out.bytes, ggas_thread(), ggas_threads(), loaded); });
 	}
 	direct_arrival came = { false, true, 0 };
 	if (in.is_wanted)
-		came = direct_take_by_all(buf, in, direct_line(mine, taken, slots, slot_bytes), taken + 1);
+		came = direct_take_by_all<Shaped>(buf, in, direct_line(mine, taken, slots, slot_bytes), taken + 1);
 	bool late = ggas_block_status(came.is_complete ? 0 : 1);
 	int error = came.total() > in.bytes ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS;
 	error = !in.is_wanted ? GMPI_SUCCESS : came.is_wrong(in) ? GMPI_ERR_TAG : error;
@@ -214,8 +235,8 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 
 /* The same, if these callers are a block of more threads than a leader has. `out`, `in`: null for a message that is not wanted. */
 struct direct_words {
-	const void *at;
-	int count, type, rank, tag;
+	gmpi_data data;
+	int rank, tag;
 };
 template <ggas_scope Scope>
 GGAS_FN direct_now direct_try_all(const gmpi_buf *buf, const gmpi_direct *direct, const direct_words *out, const direct_words *in,
@@ -223,17 +244,19 @@ GGAS_FN direct_now direct_try_all(const gmpi_buf *buf, const gmpi_direct *direct
 {
 	if (!direct_crew<Scope>::has_others())
 		return { false, false, GMPI_SUCCESS };
-	bool fails = out && direct_asked(direct, false, out->at, out->count, out->type, out->rank, out->tag);
-	fails |= in && direct_asked(direct, true, in->at, in->count, in->type, in->rank, in->tag);
+	bool fails = out && direct_asked(direct, false, out->data, out->rank, out->tag);
+	fails |= in && direct_asked(direct, true, in->data, in->rank, in->tag);
 	if (fails)
 		return { false, false, GMPI_SUCCESS };
 	auto wish = [](const direct_words *words) -> direct_wish {
 		if (!words)
-			return { false, 0, 0, 0, 0 };
-		uint64_t bytes = (static_cast<uint32_t>(words->type) & GMPI_TYPE_SIZE_MASK) * static_cast<uint64_t>(words->count);
-		return { true, gmpi_address(words->at), bytes, static_cast<uint32_t>(words->rank), words->tag };
+			return { false, 0, 0, 0, 0, nullptr };
+		const gmpi_data &data = words->data;
+		return { true, gmpi_address(data.at), data.bytes(), static_cast<uint32_t>(words->rank), words->tag, data.shape };
 	};
-	return direct_by_all(buf, wish(out), wish(in), status);
+	if (GGAS_RARE((out && out->data.shape) || (in && in->data.shape)))
+		return direct_by_all<true>(buf, wish(out), wish(in), status);
+	return direct_by_all<false>(buf, wish(out), wish(in), status);
 }
 
 } /* namespace ggas_impl */

@@ -10,6 +10,7 @@
 
 #include "gmpi_channel.h"
 #include "gmpi_earlier.h"
+#include "gmpi_types.h"
 
 namespace ggas_impl
 {
@@ -105,18 +106,17 @@ template <ggas_scope Scope> GGAS_LONG bool direct_makes_room(gmpi_channel *state
 }
 
 /* What was asked for. An error: it cannot be. */
-GGAS_FN int direct_asked(const gmpi_direct *direct, bool receives, const void *at, int count, int type, int rank, int tag)
+GGAS_FN int direct_asked(const gmpi_direct *direct, bool receives, const gmpi_data &data, int rank, int tag)
 {
-	uint64_t size = static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK, bytes = size * static_cast<uint64_t>(count);
-	if (count < 0 || bytes > 0xffffffff)
+	if (data.count < 0 || data.bytes() > 0xffffffff)
 		return GMPI_ERR_COUNT;
-	if (!size)
+	if (!(static_cast<uint32_t>(data.type) & GMPI_TYPE_SIZE_MASK))
 		return GMPI_ERR_TYPE;
 	if (rank < 0 || static_cast<uint32_t>(rank) >= direct->size)
 		return GMPI_ERR_RANK;
 	if (tag < 0 && !(receives && tag == GMPI_ANY_TAG))
 		return GMPI_ERR_TAG;
-	return !at && bytes ? GMPI_ERR_BUFFER : GMPI_SUCCESS;
+	return !data.at && data.bytes() ? GMPI_ERR_BUFFER : GMPI_SUCCESS;
 }
 
 /* A send that goes at once: short, with room for it and nothing in front of it. Whether it went. By the leader. */
@@ -126,18 +126,18 @@ GGAS_FN bool direct_send_now(const gmpi_direct *direct, gmpi_channel *state, dir
 	using team = gmpi_team<Scope>;
 	uint64_t sent = state->sent, posted = state->sends.posted, done = state->sends.done, theirs = state->theirs;
 	uint64_t emptied = state->emptied, slots = direct->slots, slot_bytes = direct->slot_bytes;
-	if (!theirs || posted != done || op.before || !direct_is_short(op.bytes, slot_bytes))
+	if (!theirs || posted != done || op.before || op.shaped || !direct_is_short(op.bytes, slot_bytes))
 		return false;
 	if (GGAS_RARE(sent - emptied >= slots)) {
 		emptied = direct_emptied<Scope>(state, emptied);
 		if (sent - emptied >= slots)
 			return false;
 	}
-	uint64_t info = static_cast<uint32_t>(op.tag) | op.bytes << 32;
+	uint64_t info = static_cast<uint32_t>(op.tag) | uint64_t(op.bytes) << 32;
 	direct_lines lines = { direct_line(theirs, sent, slots, slot_bytes), sent + 1, info, 0, 0, 0, 0, 0 };
 	uint64_t at = (team::lane() - uint64_t(1)) * 8;
 	if (direct_is_much<Scope>(op.bytes)) {
-		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, op.address, op.bytes, lines });
+		others.give({ crew_work::lines_out, GMPI_SUCCESS, 0, op.address, op.bytes, lines, crew_shape::none, 0 });
 	} else if (team::lane() == 0) {
 		ggas_store_relaxed(lines.first, ggas_u128{ info, sent + 1 });
 	} else if (at < op.bytes) {
@@ -166,7 +166,7 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 	gmpi_direct_op *op = state->receive + done % GMPI_DIRECT_OPS;
 	uint64_t address = op->address, most = op->bytes;
 	int wanted = op->tag;
-	if (!mine || static_cast<uint32_t>(done + 1) != static_cast<uint32_t>(handle))
+	if (!mine || op->shaped || static_cast<uint32_t>(done + 1) != static_cast<uint32_t>(handle))
 		return { false, 0, 0, 0 };
 	ggas_u128 *first = direct_line(mine, taken, slots, slot_bytes), seen = { 0, 0 };
 	/* Each lane looks at its own line. */
@@ -189,7 +189,7 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 	/* Mostly all lines came together. */
 	bool missing = direct_is_much<Scope>(total) || (team::lane() > 0 && at < total && seen.hi != taken + 1);
 	if (team::agree(missing)) {
-		late = others.give({ crew_work::lines_in, GMPI_SUCCESS, address, 0, fits, lines });
+		late = others.give({ crew_work::lines_in, GMPI_SUCCESS, address, 0, fits, lines, crew_shape::none, 0 });
 		late |= others.drain();
 	} else if (team::lane() > 0 && at < fits) {
 		store_word(reinterpret_cast<uint8_t *>(address) + at, fits - at, seen.lo);
@@ -216,8 +216,8 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 
 /* Isend and Irecv that were not over at once, by the leader. */
 template <ggas_scope Scope>
-GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uint64_t address, uint64_t bytes, int tag, uint32_t peer,
-					 uint64_t before, uint32_t line, uint32_t jobs)
+GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uint64_t address, uint64_t bytes, const gmpi_shape *shape, int tag,
+					 uint32_t peer, uint64_t before, uint32_t line, uint32_t jobs)
 {
 	using team = gmpi_team<Scope>;
 	const gmpi_direct *direct = &buf->direct;
@@ -237,8 +237,10 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	team::meet();
 	if (team::lane() == 0) {
 		(receives ? state->receive : state->send)[number % GMPI_DIRECT_OPS] = {
-			address, bytes, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0
+			address, static_cast<uint32_t>(bytes), shape != nullptr, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0
 		};
+		if (shape)
+			(receives ? state->receive_shape : state->send_shape)[number % GMPI_DIRECT_OPS] = *shape;
 		end->posted = number + 1;
 	}
 	team::meet();
@@ -252,32 +254,32 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 
 /* Begins a send or a receive, by the leader; `handle`: what all its lanes have then. */
 template <ggas_scope Scope>
-GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_crew<Scope> &others, bool receives, const void *at,
-			 int count, int type, int rank, int tag, uint64_t before, uint64_t *handle, uint32_t line)
+GGAS_FN int direct_begin(const gmpi_buf *buf, const gmpi_direct *direct, direct_crew<Scope> &others, bool receives, const gmpi_data &data,
+			 int rank, int tag, uint64_t before, uint64_t *handle, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
-	if (int error = direct_asked(direct, receives, at, count, type, rank, tag))
+	if (int error = direct_asked(direct, receives, data, rank, tag))
 		return error;
 	uint32_t peer = static_cast<uint32_t>(rank);
 	gmpi_channel *state = direct_state(buf, direct, peer);
-	uint64_t bytes = (static_cast<uint32_t>(type) & GMPI_TYPE_SIZE_MASK) * static_cast<uint64_t>(count);
 	uint64_t number = receives ? state->receives.posted : state->sends.posted;
 	*handle = direct_handle(buf, peer, number, receives);
-	gmpi_direct_op op = { gmpi_address(at), bytes, 0, before, tag, GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0 };
+	gmpi_direct_op op = { gmpi_address(data.at), static_cast<uint32_t>(data.bytes()), data.shape != nullptr, 0, before, tag,
+			      GMPI_SUCCESS, static_cast<uint32_t>(number + 1), 0 };
 	if (!receives && direct_send_now<Scope>(direct, state, others, op))
 		return GMPI_SUCCESS;
-	if (receives && !before && number < state->room) {
+	if (receives && !before && !op.shaped && number < state->room) {
 		team::meet();
 		if (team::lane() == 0) {
 			state->receive[number % GMPI_DIRECT_OPS] = op;
 			state->receives.posted = number + 1;
 		}
 		team::meet();
-		if (GGAS_RARE(bytes >= GMPI_DIRECT_PLACED))
+		if (GGAS_RARE(op.bytes >= GMPI_DIRECT_PLACED))
 			direct_tell_place<Scope>(buf, direct, peer, number, op);
 		return GMPI_SUCCESS;
 	}
-	direct_begun begun = direct_begin_long<Scope>(buf, receives, op.address, bytes, tag, peer, before, line, others.jobs());
+	direct_begun begun = direct_begin_long<Scope>(buf, receives, op.address, op.bytes, data.shape, tag, peer, before, line, others.jobs());
 	others = direct_crew<Scope>(begun.jobs);
 	*handle |= uint64_t(begun.after != 0) << GMPI_REQUEST_AFTER_SHIFT;
 	return begun.error;

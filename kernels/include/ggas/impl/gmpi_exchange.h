@@ -29,10 +29,19 @@ GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, con
 	crew others;
 	uint64_t sends = 0, receives = 0;
 	int error = GMPI_SUCCESS, failed = GMPI_SUCCESS;
+	/* Both ends send first, and a sender looks for the place of a long message for a while: there is none. */
+	uint64_t long_bytes = in.data.bytes();
+	if (there && here && !direct_asked(here, true, in.data, in.rank, in.tag) && long_bytes >= GMPI_DIRECT_PLACED &&
+	    !direct_has_place(here, gmpi_address(in.data.at), long_bytes, in.data.shape)) {
+		uint32_t peer = static_cast<uint32_t>(in.rank);
+		gmpi_direct_op none = {};
+		none.shaped = 1;
+		direct_tell_place<Scope>(buf, here, peer, direct_state(buf, here, peer)->receives.posted, none);
+	}
 	if (there)
-		error = direct_begin<Scope>(buf, there, others, false, out.at, out.count, out.type, out.rank, out.tag, 0, &sends, line);
+		error = direct_begin<Scope>(buf, there, others, false, out.data, out.rank, out.tag, 0, &sends, line);
 	if (here && !error)
-		error = direct_begin<Scope>(buf, here, others, true, in.at, in.count, in.type, in.rank, in.tag, 0, &receives, line);
+		error = direct_begin<Scope>(buf, here, others, true, in.data, in.rank, in.tag, 0, &receives, line);
 	if (error)
 		return others.end(error);
 	team::meet();
@@ -63,13 +72,20 @@ GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const 
 	int error = GMPI_SUCCESS;
 	if (team::writes()) {
 		constexpr uint32_t elements = 12;
-		uint32_t bytes = gmpi_carried<team>(buf, gmpi_address(out.at), gmpi_int(out.count), gmpi_int(out.type), elements);
+		const gmpi_shape *there = out.data.shape, *here = in.data.shape;
+		uint64_t from = gmpi_address(out.data.at), type = gmpi_type_word(out.data);
+		uint32_t shapes = gmpi_shape_words(there) + gmpi_shape_words(here);
+		/* Shapes are where a message would be. */
+		uint32_t bytes = shapes ? 8 * shapes : gmpi_carried<team>(buf, from, gmpi_int(out.data.count), type, elements);
 		auto element = [=](uint32_t i) {
+			if (i >= elements && !shapes)
+				return gmpi_carried_word(from, bytes, i - elements);
 			if (i >= elements)
-				return gmpi_carried_word(gmpi_address(out.at), bytes, i - elements);
-			return gmpi_pick(i, gmpi_carries(GMPI_CALL_SENDRECV, bytes), gmpi_address(out.at), gmpi_int(out.count), gmpi_int(out.type),
-					 gmpi_int(out.rank), gmpi_int(out.tag), gmpi_address(in.at), gmpi_int(in.count),
-					 gmpi_int(in.type), gmpi_int(in.rank), gmpi_int(in.tag), comm);
+				return i - elements < gmpi_shape_words(there) ? gmpi_shape_word(*there, i - elements) :
+										gmpi_shape_word(*here, i - elements - gmpi_shape_words(there));
+			return gmpi_pick(i, gmpi_carries(GMPI_CALL_SENDRECV, bytes), from, gmpi_int(out.data.count), type, gmpi_int(out.rank),
+					 gmpi_int(out.tag), gmpi_address(in.data.at), gmpi_int(in.data.count), gmpi_type_word(in.data),
+					 gmpi_int(in.rank), gmpi_int(in.tag), comm);
 		};
 		gmpi_result result = gmpi_send<team>(buf, port, elements + gmpi_words(bytes), true, line, element);
 		gmpi_statuses<team>(port, result, status);

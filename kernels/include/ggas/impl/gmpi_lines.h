@@ -5,6 +5,7 @@
 
 #include "../ggas.cuh"
 #include "gmpi_call.h"
+#include "gmpi_shape.h"
 
 namespace ggas_impl
 {
@@ -39,6 +40,31 @@ template <class Access> GGAS_FN void store_line(uint8_t *to, uint64_t fits, uint
 		store_word(to + end - 8, fits + 8 - end, word);
 }
 
+/* Words of a message that lies together, 8 bytes each, of which the last may be shorter. */
+template <class Access> struct dense_place {
+	uint64_t address;
+
+	GGAS_FN uint64_t load(uint64_t word) const { return Access::load(reinterpret_cast<const uint8_t *>(address) + 8 * word); }
+	GGAS_FN uint64_t load(uint64_t word, uint64_t left) const
+	{
+		return load_word(reinterpret_cast<const uint8_t *>(address) + 8 * word, left);
+	}
+	GGAS_FN void store(uint64_t fits, uint64_t line, uint64_t word) const
+	{
+		store_line<Access>(reinterpret_cast<uint8_t *>(address), fits, line, word);
+	}
+};
+
+/* What `with` comes to with the words of such a message at an address. */
+template <class With> GGAS_FN auto with_dense_place(uint64_t address, const With &with)
+{
+	if (address % 8 == 0)
+		return with(dense_place<by_words>{ address });
+	if (address % 4 == 0)
+		return with(dense_place<by_halves>{ address });
+	return with(dense_place<by_bytes>{ address });
+}
+
 /* The words of a message that thread `self` of `all` sends first. */
 GGAS_FN void load_first_words(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all, uint64_t *word)
 {
@@ -60,35 +86,35 @@ struct direct_lines {
 	uint32_t rank, peer, source_line;
 
 	/* The share of thread `self` of `all`; `loaded`: the words that it sends first, where it has them. */
-	GGAS_FN void send(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all, const uint64_t *loaded = nullptr) const
+	template <class Place>
+	GGAS_FN void send(const Place &from, uint64_t bytes, uint32_t self, uint32_t all, const uint64_t *loaded = nullptr) const
 	{
-		uint64_t at = reinterpret_cast<uint64_t>(from), words = bytes / 8;
+		uint64_t words = bytes / 8, begin = self;
 		if (self == 0)
 			put(0, info);
 		if (bytes % 8 && self == all - 1)
-			put(1 + words, load_word(from + 8 * words, bytes % 8));
-		uint64_t begin = self;
+			put(1 + words, from.load(words, bytes % 8));
 		if (loaded) {
 			put_batch(loaded, words, begin, all);
 			begin += uint64_t(all) * lines_at_once;
 		}
-		if (at % 8 == 0)
-			send_words<by_words>(from, words, begin, all);
-		else if (at % 4 == 0)
-			send_words<by_halves>(from, words, begin, all);
-		else
-			send_words<by_bytes>(from, words, begin, all);
+		send_words(from, words, begin, all);
 	}
 
 	/* Waits for all lines, also those that do not fit: the slot is given back behind it. `fits`: bytes that do. */
-	GGAS_FN int take(uint8_t *to, uint64_t fits, uint32_t self, uint32_t all) const
+	template <class Place> GGAS_FN int take(const Place &to, uint64_t fits, uint32_t self, uint32_t all) const
 	{
-		uint64_t at = reinterpret_cast<uint64_t>(to);
-		if (at % 8 == 0)
-			return take_words<by_words>(to, fits, self, all);
-		if (at % 4 == 0)
-			return take_words<by_halves>(to, fits, self, all);
-		return take_words<by_bytes>(to, fits, self, all);
+		ggas_wait wait(report, timeout_ns, GGAS_WAIT_FLAG, rank, peer, source_line);
+		uint64_t count = 1 + (info + 7) / 8, batch = uint64_t(all) * lines_at_once;
+		GGAS_NO_UNROLL
+		for (uint64_t i = self; i < count; i += batch) {
+			ggas_u128 line[lines_at_once];
+			if (int error = wait_for(wait, line, i, count, all))
+				return error;
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				to.store(fits, i + k * all, line[k].lo);
+		}
+		return GMPI_SUCCESS;
 	}
 
 private:
@@ -101,7 +127,7 @@ private:
 				put(1 + begin + k * all, word[k]);
 	}
 
-	template <class Access> GGAS_FN void send_words(const uint8_t *from, uint64_t words, uint64_t begin, uint32_t all) const
+	template <class Place> GGAS_FN void send_words(const Place &from, uint64_t words, uint64_t begin, uint32_t all) const
 	{
 		uint64_t batch = uint64_t(all) * lines_at_once;
 		GGAS_NO_UNROLL
@@ -109,24 +135,9 @@ private:
 			uint64_t word[lines_at_once] = {};
 			for (uint32_t k = 0; k < lines_at_once; k++)
 				if (i + k * all < words)
-					word[k] = Access::load(from + 8 * (i + k * all));
+					word[k] = from.load(i + k * all);
 			put_batch(word, words, i, all);
 		}
-	}
-
-	template <class Access> GGAS_FN int take_words(uint8_t *to, uint64_t fits, uint32_t self, uint32_t all) const
-	{
-		ggas_wait wait(report, timeout_ns, GGAS_WAIT_FLAG, rank, peer, source_line);
-		uint64_t count = 1 + (info + 7) / 8, batch = uint64_t(all) * lines_at_once;
-		GGAS_NO_UNROLL
-		for (uint64_t i = self; i < count; i += batch) {
-			ggas_u128 line[lines_at_once];
-			if (int error = wait_for(wait, line, i, count, all))
-				return error;
-			for (uint32_t k = 0; k < lines_at_once; k++)
-				store_line<Access>(to, fits, i + k * all, line[k].lo);
-		}
-		return GMPI_SUCCESS;
 	}
 
 	/* Loads a batch until all of it has come; behind the last line it is empty. */

@@ -4,7 +4,7 @@
  * in the communicator's window. A sender that knows it writes the message there, and its first line says so; otherwise it travels in slots.
  *
  * Message k of a member is taken by receive k from it, so a place is known by this number. Two lines, each stored as one:
- * { offset in the receiver's part of the window, or no_place; k + 1 }, { tag, bytes of room; k + 1 }.
+ * { offset in the receiver's part of the window, or no_place, which has no second line; k + 1 }, { tag, bytes of room; k + 1 }.
  *
  * Order. What the receiver's block did there was before: its last line has release, and the sender acquires behind it.
  */
@@ -34,19 +34,29 @@ struct direct_place {
 	uint64_t address, room;
 };
 
+/* Whether the bytes of a receive lie together in the window. */
+GGAS_FN bool direct_has_place(const gmpi_direct *direct, uint64_t address, uint64_t bytes, bool shaped)
+{
+	uint64_t offset = address - direct->local;
+	return !shaped && address >= direct->local && bytes <= direct->bytes && offset <= direct->bytes - bytes;
+}
+
 /* Tells a member where message `number` of it goes. By the leader. */
 template <ggas_scope Scope>
 GGAS_LONG void direct_tell_place(const gmpi_buf *buf, const gmpi_direct *direct, uint32_t peer, uint64_t number, const gmpi_direct_op &op)
 {
 	using team = gmpi_team<Scope>;
 	uint64_t offset = op.address - direct->local, tag = static_cast<uint32_t>(op.tag);
-	bool is_there = op.address >= direct->local && op.bytes <= direct->bytes && offset <= direct->bytes - op.bytes;
+	bool is_there = direct_has_place(direct, op.address, op.bytes, op.shaped);
 	uint32_t block = buf->single ? 0 : ggas_block();
 	ggas_u128 *lines = direct_place_lines(direct_box(direct, block, peer, direct->rank), number);
 	team::meet();
-	if (team::lane() == 0) {
-		ggas_store_relaxed(lines + 1, ggas_u128{ tag | op.bytes << 32, number + 1 });
-		ggas_store_release(lines, ggas_u128{ is_there ? offset : no_place, number + 1 });
+	if (team::lane() == 0 && is_there) {
+		ggas_store_relaxed(lines + 1, ggas_u128{ tag | uint64_t(op.bytes) << 32, number + 1 });
+		ggas_store_release(lines, ggas_u128{ offset, number + 1 });
+	} else if (team::lane() == 0) {
+		/* Nobody writes there, so nothing is ordered: a fence costs a microsecond. */
+		ggas_store_relaxed(lines, ggas_u128{ no_place, number + 1 });
 	}
 	team::meet();
 }
@@ -60,7 +70,7 @@ GGAS_FN direct_place direct_place_of(const gmpi_direct *direct, uint64_t *mine, 
 	direct_place place = { 0, 0 };
 	if (team::lane() == 0) {
 		ggas_u128 where = { 0, 0 }, what = { 0, 0 };
-		for (uint32_t i = 0; i < place_looks && (where.hi != number + 1 || what.hi != number + 1); i++) {
+		for (uint32_t i = 0; i < place_looks && (where.hi != number + 1 || (where.lo != no_place && what.hi != number + 1)); i++) {
 			where = ggas_watch_line(lines);
 			what = ggas_watch_line(lines + 1);
 		}

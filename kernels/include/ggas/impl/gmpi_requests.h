@@ -32,15 +32,14 @@ template <class Team> struct gmpi_new_request {
 
 /* Isend, Irecv and those that make persistent requests: they do not wait for the daemon. */
 template <ggas_scope Scope>
-GGAS_FN int gmpi_begin(const gmpi_buf *buf, uint32_t call, const void *at, int count, int type, int rank, int tag,
-		       uint64_t comm, uint64_t *request, uint32_t line)
+GGAS_FN int gmpi_begin(const gmpi_buf *buf, uint32_t call, const gmpi_data &data, int rank, int tag, uint64_t comm, uint64_t *request,
+		       uint32_t line)
 {
 	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, rank))
-		return direct_request<Scope>(buf, direct, call, at, count, type, rank, tag, request, line);
+		return direct_request<Scope>(buf, direct, call, data, rank, tag, request, line);
 	bool persistent = call == GMPI_CALL_SEND_INIT || call == GMPI_CALL_RECV_INIT;
 	gmpi_new_request<gmpi_team<Scope>> made = { buf, request, persistent };
-	return gmpi_call<Scope, false>(buf, line, call, made, gmpi_address(at), gmpi_int(count), gmpi_int(type),
-				       gmpi_int(rank), gmpi_int(tag), comm, gmpi_address(request));
+	return gmpi_message<Scope, false>(buf, line, call, made, data, rank, tag, comm, gmpi_address(request));
 }
 
 /* Collectives that are waited for later: seven arguments at most. */

@@ -4,7 +4,7 @@
 #include "calls.h"
 
 /* Names that stand for a type are as long as it. */
-constexpr bool calls_fits(GMPI_Datatype type, size_t bytes) { return (type & GMPI_TYPE_SIZE_MASK) == bytes; }
+constexpr bool calls_fits(int type, size_t bytes) { return (type & GMPI_TYPE_SIZE_MASK) == bytes; }
 static_assert(calls_fits(MPI_INT8_T, 1) && calls_fits(MPI_INT16_T, 2) && calls_fits(MPI_INT32_T, 4) && calls_fits(MPI_INT64_T, 8), "");
 static_assert(calls_fits(MPI_UINT8_T, 1) && calls_fits(MPI_UINT16_T, 2) && calls_fits(MPI_UINT32_T, 4) && calls_fits(MPI_UINT64_T, 8), "");
 static_assert(calls_fits(MPI_C_BOOL, sizeof(bool)) && calls_fits(MPI_AINT, sizeof(MPI_Aint)) &&

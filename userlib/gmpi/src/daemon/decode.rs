@@ -2,7 +2,7 @@
 
 use crate::carrier::{Comm, Operation, Place, Type};
 use crate::layout::{self, GMPI_PROC_NULL};
-use crate::memory::Span;
+use crate::memory::{Shape, Span};
 use crate::rings::Attribute;
 use crate::{Class, Status};
 
@@ -25,6 +25,11 @@ pub(super) fn type_of(element: u64) -> Result<Type, Class> {
     }
 }
 
+/// Whether a type comes with a shape.
+pub(super) fn is_shaped(element: u64) -> bool {
+    element & u64::from(layout::GMPI_TYPE_SHAPED) != 0
+}
+
 /// Bytes of `count` elements.
 pub(super) fn bytes(count: u64, of: Type) -> Result<u64, Class> {
     u64::try_from(int(count)).map(|count| count * of.size() as u64).map_err(|_| Class::COUNT)
@@ -41,7 +46,7 @@ impl Daemon {
         self.attached.span(at, bytes(count, of)?)
     }
 
-    /// `None`: with nobody (`MPI_PROC_NULL`).
+    /// `None`: with nobody (`MPI_PROC_NULL`). `carried`: its bytes, or the shape of its type, if its call has one of them.
     pub(super) fn message(
         &self,
         words: [u64; 6],
@@ -50,8 +55,15 @@ impl Daemon {
     ) -> Result<Option<Message>, Class> {
         let [at, count, of, rank, tag, comm] = words;
         let (comm, place) = self.comm(comm)?;
-        let of = type_of(of)?;
-        let at = self.span(at, count, of)?;
+        let shaped = is_shaped(of);
+        let of = type_of(of & !u64::from(layout::GMPI_TYPE_SHAPED))?;
+        let (at, carried) = match (shaped, carried) {
+            (true, Some(words)) => (self.shaped(at, count, of, &words)?, None),
+            (true, None) => return Err(Class::TYPE),
+            // Shapes are no message.
+            (false, Some(_)) if receives => return Err(Class::CALL),
+            (false, carried) => (self.span(at, count, of)?, carried),
+        };
         let (from, tag) = source(rank, tag, place, receives)?;
         if int(rank) == GMPI_PROC_NULL {
             return Ok(None);
@@ -61,6 +73,17 @@ impl Daemon {
             _ => Operation::Recv { at, of, from, tag, comm },
         };
         self.carry(operation, carried).map(Some)
+    }
+
+    /// The same of elements that do not lie together.
+    fn shaped(&self, at: u64, count: u64, of: Type, words: &[u8]) -> Result<Span, Class> {
+        let words: Vec<u64> =
+            words.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)).collect();
+        let shape = Shape::of(words.try_into().map_err(|_| Class::TYPE)?);
+        if shape.bytes() != Some(bytes(count, of)?) {
+            return Err(Class::TYPE);
+        }
+        self.attached.shaped(at, shape)
     }
 
     pub(super) fn wanted(&self, call: &Attribute) -> Result<(Comm, Option<u32>, Option<i32>), Class> {

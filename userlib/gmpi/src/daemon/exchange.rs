@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use super::decode::is_shaped;
 use super::short::{self, Message};
 use super::{Daemon, Outcome, Waiting, answer};
 use crate::carrier::Token;
-use crate::memory::Landed;
+use crate::memory::{Landed, Shape};
 use crate::rings::Attribute;
 use crate::{Class, Status};
 
@@ -27,12 +28,21 @@ pub(super) struct Exchange {
 
 impl Daemon {
     pub(super) fn exchange(&self, call: &Attribute) -> Result<Outcome, Class> {
-        let half = |first: usize, receives: bool| {
+        // The message, or the shapes of one or both types.
+        let mut carried = call.carried(12).unwrap_or_default();
+        let shaped = [call.elements[3], call.elements[8]].map(is_shaped);
+        let mut half = |first: usize, receives: bool| {
             let mut words = [0; 6];
             words[..5].copy_from_slice(&call.elements[first..first + 5]);
             words[5] = call.elements[11];
-            let carried = if receives { None } else { call.carried(12) };
-            let message = self.message(words, carried, receives)?;
+            let len = match (shaped[usize::from(receives)], shaped.contains(&true)) {
+                (true, _) => carried.len().min(8 * Shape::WORDS),
+                (false, true) => 0,
+                (false, false) if receives => 0,
+                (false, false) => carried.len(),
+            };
+            let own: Vec<u8> = carried.drain(..len).collect();
+            let message = self.message(words, Some(own).filter(|own| !own.is_empty()), receives)?;
             Ok(message.map_or(Half::Over(Ok(Status::NOBODY), None), Half::Later))
         };
         // Both are checked before one begins.

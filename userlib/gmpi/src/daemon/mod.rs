@@ -212,7 +212,7 @@ impl Daemon {
                 Some(message) if !self.carrier.has_room(&message.operation) => Ok(room_for(call)),
                 message => self.pass(message, false),
             },
-            layout::GMPI_CALL_RECV => self.pass(self.message(words(call), None, true)?, true),
+            layout::GMPI_CALL_RECV => self.pass(self.message(words(call), call.carried(7), true)?, true),
             layout::GMPI_CALL_SENDRECV => self.exchange(call),
             layout::GMPI_CALL_WAIT => Ok(Outcome::Waits(Waiting::Requests(Asked::one(Wanted::All, first)))),
             layout::GMPI_CALL_WAITALL => self.wait_for(Wanted::All, call),
@@ -295,7 +295,12 @@ impl Daemon {
             self.requests.refuse(handle);
             return Err(Class::NO_MEM);
         }
-        let message = self.message(words(call), None, receives);
+        let message =
+            self.message(words(call), call.carried(8), receives).and_then(|message| match message {
+                // What is sent then is there when it is started.
+                Some(message) if message.is_carried() => Err(Class::CALL),
+                message => Ok(message),
+            });
         let error = message.as_ref().err().copied();
         let message = message.and_then(|message| message.ok_or(Class::OTHER));
         self.requests.add_persistent(handle, what, message);

@@ -296,7 +296,7 @@ mod tests {
         let mut own = Own::local(&[node]).expect("a carrier").remove(0);
         let memory = Arc::new(Processor::cpu().alloc(8).expect("memory"));
         own.attach(0, memory.clone()).expect("attached");
-        let at = Span { index: 0, memory, offset: 0, len: 8 };
+        let at = Span { index: 0, memory, offset: 0, len: 8, shape: None };
         let receive = Operation::Recv { at, of: Type(GMPI_BYTE), from: None, tag: None, comm: 0 };
         let token = own.start(&receive).expect("it begins");
         let mut requests = Requests::default();

@@ -20,6 +20,11 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// Whether its call brought its bytes.
+    pub fn is_carried(&self) -> bool {
+        self.carried.is_some()
+    }
+
     pub fn start(&self, carrier: &mut dyn Carrier) -> Result<Token, Class> {
         match (&self.carried, &self.operation) {
             // Its bytes are in its memory, too.
@@ -41,7 +46,9 @@ impl Daemon {
                 return Err(Class::COUNT);
             }
             Operation::Recv { at, .. } | Operation::Allreduce { to: at, .. } => {
-                self.attached.is_reached(at) && at.address() >> GMPI_MESSAGE_BYTES_SHIFT == 0
+                at.shape.is_none()
+                    && self.attached.is_reached(at)
+                    && at.address() >> GMPI_MESSAGE_BYTES_SHIFT == 0
             }
             _ => false,
         };

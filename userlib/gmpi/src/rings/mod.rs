@@ -36,7 +36,7 @@ impl Attribute {
         function(self.elements[0])
     }
 
-    /// The message that it carries behind so many elements; `None`: it carries none.
+    /// The message that it carries behind so many elements, or shapes; `None`: it carries none.
     pub fn carried(&self, behind: usize) -> Option<Vec<u8>> {
         let bytes = (self.elements[0] >> layout::GMPI_CALL_BYTES_SHIFT) as usize;
         let words =
@@ -78,6 +78,10 @@ pub(crate) fn arguments(call: u64, first: impl FnOnce() -> u64) -> Option<usize>
         | layout::GMPI_CALL_ISEND
         | layout::GMPI_CALL_SENDRECV
         | layout::GMPI_CALL_ALLREDUCE
+        | layout::GMPI_CALL_RECV
+        | layout::GMPI_CALL_IRECV
+        | layout::GMPI_CALL_SEND_INIT
+        | layout::GMPI_CALL_RECV_INIT
             if above > 0 =>
         {
             let bytes = call >> layout::GMPI_CALL_BYTES_SHIFT;

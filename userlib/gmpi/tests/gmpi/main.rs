@@ -15,5 +15,7 @@ mod programs;
 mod random;
 mod rooted;
 mod short;
+mod types;
+mod types_refused;
 mod windows;
 mod world;

@@ -55,6 +55,7 @@ pub fn everything(here: &Here) {
     assert_eq!(here.read(0, 2), [of(size - 1, 0).pow(size as u32), of(size - 1, 1)]);
     later(here);
     rooted(here);
+    typed(here);
     wrong(here);
     others(here);
 }
@@ -115,6 +116,68 @@ fn rooted(here: &Here) {
         let member = Member { at, rank, size, root, count, comm: WORLD };
         here.succeed(member.script(true));
         member.check(true, |offset, count| here.read(offset, count));
+    }
+}
+
+/// Types of kernels: columns of a matrix go into rows of another one, by calls that wait, are waited for, or are started.
+fn typed(here: &Here) {
+    let (rank, size) = (u64::from(here.gmpi.rank()), u64::from(here.gmpi.size()));
+    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+    let (at, half, types) = (here.at(0), here.at(BYTES / 2), here.at(BYTES - 4096));
+    let both = |first: u64, second: u64| first | second << 32;
+    // Two columns of so many rows of 9 longs; in frames of our messages, and longer.
+    for rows in [3u64, 200, 3000] {
+        let (columns, row) = (types, types + 64);
+        let longs = 2 * rows as usize;
+        let script = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[at, 9 * rows, 100_000 * rank])
+            .call(SELFTEST_GMPI_FILL, &[half, 3 * 2 * rows, 7])
+            .call(SELFTEST_GMPI_TYPE_VECTOR, &[columns, rows, 2, 9, LONG])
+            .call(SELFTEST_GMPI_TYPE_COMMIT, &[columns])
+            .call(SELFTEST_GMPI_TYPE_CONTIGUOUS, &[row, 2 * rows, LONG])
+            .call(SELFTEST_GMPI_TYPE_COMMIT, &[row])
+            .call(
+                GMPI_CALL_SENDRECV,
+                &[at + 16, half, both(1, 1), 0, both(next, before), both(6, 6), WORLD, columns],
+            )
+            .status(0)
+            .call(GMPI_CALL_IRECV, &[half + 16 * rows, 1, row, before, 7, WORLD])
+            .request(0)
+            .call(GMPI_CALL_ISEND, &[at + 24, 1, columns, next, 7, WORLD])
+            .request(1)
+            .call(GMPI_CALL_WAITALL, &[2])
+            .request(0)
+            // Back into columns, every third long.
+            .call(SELFTEST_GMPI_TYPE_VECTOR, &[row, 2 * rows, 1, 3, LONG])
+            .call(SELFTEST_GMPI_TYPE_COMMIT, &[row])
+            .call(GMPI_CALL_RECV_INIT, &[half + 32 * rows, 1, row, before, 8, WORLD])
+            .request(0)
+            .call(GMPI_CALL_SEND_INIT, &[at, 1, columns, next, 8, WORLD])
+            .request(1)
+            .call(GMPI_CALL_STARTALL, &[2])
+            .request(0)
+            .call(GMPI_CALL_WAITALL, &[2])
+            .request(0)
+            .call(GMPI_CALL_REQUEST_FREE, &[])
+            .request(0)
+            .call(GMPI_CALL_REQUEST_FREE, &[])
+            .request(1);
+        let results = here.succeed(script);
+        assert_eq!(results.status(0).3, 16 * rows, "{rows} rows");
+        let column = |first: u64| {
+            (0..rows)
+                .flat_map(move |row| [0, 1].map(|i| 100_000 * before + 9 * row + first + i))
+                .collect::<Vec<u64>>()
+        };
+        assert_eq!(here.read(BYTES / 2, longs), column(2), "{rows} rows");
+        assert_eq!(here.read(BYTES / 2 + 8 * longs, longs), column(3), "{rows} rows");
+        let apart = here.read(BYTES / 2 + 16 * longs, 3 * longs);
+        assert_eq!(apart.iter().copied().step_by(3).collect::<Vec<u64>>(), column(0), "{rows} rows");
+        let between = (0..longs).map(|i| 3 * i + 1).take_while(|i| *i < longs);
+        assert!(
+            between.into_iter().all(|i| apart[i] == 7 + 2 * longs as u64 + i as u64),
+            "{rows} rows: others"
+        );
     }
 }
 

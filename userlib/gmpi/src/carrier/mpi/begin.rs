@@ -9,13 +9,13 @@ use crate::memory::Span;
 use crate::{Class, Status, layout};
 
 impl Mpi {
-    /// Whether the library may not have the address of this memory. Reductions that do not wait are added up by the host's instructions,
+    /// Whether the library may not have the address of this memory, or its bytes do not lie together there. Reductions that do not wait are added up by the host's instructions,
     /// also in libraries that take GPU memory elsewhere: Open MPI 4.1.4 ended by SIGSEGV.
     fn stages(&self, span: &Span, operation: &Operation) -> bool {
         let gpu = span.memory.device_buffer().is_some();
         let adds = matches!(operation, Operation::Reduce { .. } | Operation::Allreduce { .. });
         let shut = adds || self.unshareable.get(span.index).is_some_and(|shut| *shut);
-        self.staging == Staging::Always || (gpu && (shut || !self.takes_gpu))
+        self.staging == Staging::Always || span.shape.is_some() || (gpu && (shut || !self.takes_gpu))
     }
 
     /// The call of an operation, without its buffers; what is sent, and what is received into.

@@ -43,7 +43,7 @@ mod kind {
     pub const EAGER: u32 = 1;
     /// A message whose bytes wait: context, tag, bytes, the send's token.
     pub const ASK: u32 = 2;
-    /// Where they may go: the send's token, address, bytes, the receive's token.
+    /// Where they may go: the send's token, address, bytes, the receive's token; whether they come in frames, as they will not lie together.
     pub const GRANT: u32 = 3;
     /// They are there: the receive's token.
     pub const SENT: u32 = 4;
@@ -52,7 +52,7 @@ mod kind {
     /// What was put or fetched before this is there: token.
     pub const PING: u32 = 6;
     pub const PONG: u32 = 7;
-    /// Bytes that were granted, of a collective or a short message: the receive's token.
+    /// Bytes that were granted, but not put: the receive's token, where they are in the message, bytes that come in all.
     pub const PIECE: u32 = 8;
     /// Nobody will receive what was asked for: the send's token.
     pub const REFUSE: u32 = 9;
@@ -297,7 +297,7 @@ impl Own {
                 let envelope = Envelope { context: a, source: from as u32, tag: b as i32 };
                 self.arrived(Message { envelope, body: Body::Asks { len: c, send: d } });
             }
-            kind::GRANT => self.granted(from as u32, a, b, c, d),
+            kind::GRANT => self.granted(from as u32, a, b, c, d, e != 0)?,
             kind::SENT => {
                 if let Some(Pending::Arriving { status, .. }) = self.pending.remove(&a) {
                     self.end(a, status.error.map_or(Ok(status), Err));
@@ -308,7 +308,7 @@ impl Own {
             kind::FETCH => self.fetched(from, a, b, c, d, e),
             kind::PING => self.frame(from as u32, kind::PONG, header.words, Vec::new(), Then::Nothing),
             kind::PONG => self.pong(from as u32, a),
-            kind::PIECE => self.came(a, payload),
+            kind::PIECE => self.came(a, b, c, payload),
             kind::REFUSE => self.refused(from as u32, a),
             other => tracing::error!(from, kind = other, "a frame of another version was thrown away"),
         }
@@ -382,10 +382,20 @@ impl Own {
         Ok(())
     }
 
-    /// Bytes that a receive was told of before.
-    fn came(&mut self, token: Token, bytes: Vec<u8>) {
-        if !matches!(self.pending.get(&token), Some(Pending::Arriving { .. })) {
+    /// Bytes that a receive was told of before, which come in their order.
+    fn came(&mut self, token: Token, at: u64, all: u64, bytes: Vec<u8>) {
+        let Some(Pending::Arriving { at: target, status, .. }) = self.pending.get_mut(&token) else {
             return self.take_piece(token, &bytes);
+        };
+        if (bytes.len() as u64) < all {
+            if target.span.write(at as usize, &bytes).is_err() {
+                status.error = Some(Class::INTERN);
+            }
+            if at + (bytes.len() as u64) < all {
+                return;
+            }
+            let Some(Pending::Arriving { status, .. }) = self.pending.remove(&token) else { return };
+            return self.end(token, status.error.map_or(Ok(status), Err));
         }
         if let Some(Pending::Arriving { at, status, .. }) = self.pending.remove(&token) {
             let landed = self.land(token, at, bytes);
@@ -422,28 +432,47 @@ impl Own {
             Body::Asks { send, .. } => {
                 let (index, offset) = (at.span.index, at.span.offset);
                 let nla = self.regions.get(index).and_then(|region| region.nla(offset).ok());
-                let words = [send, nla.unwrap_or_default(), fits, token, 0];
+                let words = [send, nla.unwrap_or_default(), fits, token, at.span.shape.is_some().into()];
                 self.pending.insert(token, Pending::Arriving { at, status, from: source });
                 self.frame(source, kind::GRANT, words, Vec::new(), Then::Nothing);
             }
         }
     }
 
-    /// The receiver of a long message has said where it may go.
-    fn granted(&mut self, to: u32, send: Token, nla: u64, len: u64, receive: Token) {
+    /// The receiver of a long message has said where it may go. What does not lie together at one end goes in frames.
+    fn granted(
+        &mut self,
+        to: u32,
+        send: Token,
+        nla: u64,
+        len: u64,
+        receive: Token,
+        frames: bool,
+    ) -> Result<(), GmpiError> {
         self.limits.granted(to);
         if matches!(self.pending.get(&send), Some(Pending::Piece { .. })) {
-            return self.piece_granted(send, receive);
+            self.piece_granted(send, receive);
+            return Ok(());
         }
-        let Some(Pending::Send { at, bytes, .. }) = self.pending.get_mut(&send) else { return };
-        if let Some(mut bytes) = bytes.take() {
-            bytes.truncate(len as usize);
-            return self.frame(to, kind::PIECE, [receive, 0, 0, 0, 0], bytes, Then::Sent(send));
-        }
+        let Some(Pending::Send { at, bytes, .. }) = self.pending.get_mut(&send) else { return Ok(()) };
+        let bytes = match bytes.take() {
+            None if frames || at.shape.is_some() => Some(at.read()?),
+            bytes => bytes,
+        };
         let len = (len as usize).min(at.len);
+        if let Some(bytes) = bytes {
+            for from in (0..len.max(1)).step_by(PAYLOAD) {
+                let end = (from + PAYLOAD).min(len);
+                let then = if end == len { Then::Sent(send) } else { Then::Nothing };
+                let words = [receive, from as u64, len as u64, 0, 0];
+                self.frame(to, kind::PIECE, words, bytes[from..end].to_vec(), then);
+            }
+            return Ok(());
+        }
         let item = Item::Put { region: at.index, offset: at.offset, len, nla };
         self.flow.push(to as usize, item);
         self.frame(to, kind::SENT, [receive, 0, 0, 0, 0], Vec::new(), Then::Taken(send));
+        Ok(())
     }
 
     /// What is sent is over.

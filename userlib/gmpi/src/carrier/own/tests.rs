@@ -40,7 +40,7 @@ impl Pair {
     }
 
     fn span(&self, rank: usize, offset: usize, len: usize) -> Span {
-        Span { index: 0, memory: self.memory[rank].clone(), offset, len }
+        Span { index: 0, memory: self.memory[rank].clone(), offset, len, shape: None }
     }
 
     fn send(&mut self, from: usize, to: usize, offset: usize, len: usize) -> Token {
@@ -271,7 +271,7 @@ fn a_receive_from_anybody_fails_when_all_others_of_its_communicator_are_dead() {
     own.attach(0, memory.clone()).expect("attached");
     own.groups.push(Some(Group { context: 10, rank: 0, members: vec![0, 1], collectives: 0, freed: None }));
     let any = |comm: usize| {
-        let at = Span { index: 0, memory: memory.clone(), offset: 0, len: 8 };
+        let at = Span { index: 0, memory: memory.clone(), offset: 0, len: 8, shape: None };
         Operation::Recv { at, of: OF, from: None, tag: None, comm }
     };
     let [world, alone, pair] = [0, 1, 2].map(|comm| own.start(&any(comm)).expect("it starts"));

@@ -159,7 +159,7 @@ fn what_a_collective_needs_later_is_kept_though_its_communicator_was_freed() {
         memory.write(8 * rank as usize, &[1 << rank]).expect("in range");
     }
     let sum = |own: &mut [Own], rank: usize| {
-        let at = |offset: usize| Span { index: 0, memory: memory.clone(), offset, len: 1 };
+        let at = |offset: usize| Span { index: 0, memory: memory.clone(), offset, len: 1, shape: None };
         let (from, to) = (at(8 * rank), at(32 + 8 * rank));
         let of = Type(GMPI_UNSIGNED_CHAR);
         let sum = Operation::Allreduce { from, to, of, op: GMPI_SUM, comm: COMM };

@@ -75,7 +75,7 @@ fn behind_a_death_what_others_are_owed_still_leaves() {
     own[0].gone[2].store(true, Ordering::Release);
     own[0].progress();
     for i in 0..COUNT as usize {
-        let at = Span { index: 0, memory: memory.clone(), offset: 8 * i, len: 8 };
+        let at = Span { index: 0, memory: memory.clone(), offset: 8 * i, len: 8, shape: None };
         own[0].start(&Operation::Send { at, of: OF, to: 1, tag: 0, comm: 0 }).expect("it starts");
     }
     let mut leaving = own.remove(0);
@@ -97,7 +97,7 @@ fn behind_a_death_the_end_is_bounded() {
     first.gone[2].store(true, Ordering::Release);
     first.progress();
     for _ in 0..CREDITS {
-        let at = Span { index: 0, memory: memory.clone(), offset: 0, len: 8 };
+        let at = Span { index: 0, memory: memory.clone(), offset: 0, len: 8, shape: None };
         first.start(&Operation::Send { at, of: OF, to: 1, tag: 0, comm: 0 }).expect("it starts");
     }
     assert!(matches!(first.leave(), Err(GmpiError::Timeout { .. })));
@@ -114,7 +114,7 @@ fn a_death_within_the_last_barrier_ends_it_and_what_is_owed_still_leaves() {
     }
     let closing = own[0].begin_closing().expect("it begins");
     for i in 0..COUNT {
-        let at = Span { index: 0, memory: memory.clone(), offset: 8 * i, len: 8 };
+        let at = Span { index: 0, memory: memory.clone(), offset: 8 * i, len: 8, shape: None };
         own[0].start(&Operation::Send { at, of: OF, to: 1, tag: 0, comm: 0 }).expect("it starts");
     }
     own[0].progress();
