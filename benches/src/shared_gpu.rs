@@ -1,5 +1,6 @@
 //! Processes that share a GPU, and measure collectives of theirs: by one algorithm after another.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use ggas_coll::Tuning;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job as Ranks;
 use ggas_shared_gpu::{
-    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op, SharedGpu, Table,
-    Vector,
+    Algorithm, Collective, Config, Copier, Copies, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op,
+    SharedGpu, Table, Vector,
 };
 
 use crate::error::Doing;
@@ -24,6 +25,9 @@ const SMALL: u64 = 8192;
 /// After so long a size has no more rounds, but it has so many.
 const ROUNDS: Duration = Duration::from_millis(200);
 const ROUNDS_MIN: u32 = 3;
+/// With such limits a method has no more rounds after so many at a size at which its quickest takes so much longer than another method's.
+const ROUNDS_LOST: u32 = 2;
+const LOST: f64 = 1.5;
 /// How the word begins that says so of a job whose sizes have other limits, in ms.
 const LIMIT: &str = "within:";
 /// How the word begins that says on how many GPUs processes are, by turns.
@@ -71,11 +75,25 @@ pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>>
         "btb" => Algorithm::Btb,
         "direct" => Algorithm::Direct,
         "dynamic" => Algorithm::Dynamic,
-        "static-direct" => Algorithm::Static { staged: 0 },
-        "static-half" => Algorithm::Static { staged: others / 2 },
-        "static-staged" => Algorithm::Static { staged: others },
-        _ => Algorithm::Static { staged: method.strip_prefix("static-")?.parse().ok()? },
+        _ => fixed(method.strip_prefix("static-")?, others)?,
     }))
+}
+
+/// `direct`, `half`, `staged`, or how many of the copies go through the host; `stores` or `bulk`, or these with `-half` or such a number: who
+/// makes the others.
+fn fixed(method: &str, others: usize) -> Option<Algorithm> {
+    let (by, staged) = match method.split_once('-').unwrap_or((method, "0")) {
+        ("stores", staged) => (Copier::Stores, staged),
+        ("bulk", staged) => (Copier::Bulk, staged),
+        _ => (Copier::Engine, method),
+    };
+    let staged = match staged {
+        "direct" => 0,
+        "half" => others / 2,
+        "staged" => others,
+        number => number.parse().ok()?,
+    };
+    Some(Algorithm::Static { staged, by })
 }
 
 /// The algorithms inside GPUs and between them that a method's name stands for; `None`: as the library chooses.
@@ -114,11 +132,13 @@ pub(crate) fn part(job: &Job) -> Outcome {
     let (input, output) = (alloc()?, alloc()?);
     let within = words.next_if(|word| word.starts_with(LIMIT));
     let within = within.and_then(|word| word[LIMIT.len()..].parse().ok()).map(Duration::from_millis);
+    let mut best = BTreeMap::new();
     for method in words {
         let shared = Shared::new(&ranks, &processor, method, (gpu, gpus))?;
         let mut side =
-            Side { ranks: &ranks, job, within, collective, shared, input: &input, output: &output };
+            Side { ranks: &ranks, job, within, collective, shared, input: &input, output: &output, best };
         job.sizes.iter().try_for_each(|bytes| side.measure(method, *bytes))?;
+        best = side.best;
         ranks.barrier(WITHIN).doing("meeting the other processes")?;
     }
     Ok(())
@@ -166,6 +186,8 @@ struct Side<'a> {
     shared: Shared,
     input: &'a KernelMem,
     output: &'a KernelMem,
+    /// This process's quickest round of all methods so far, by bytes, in ns.
+    best: BTreeMap<u64, f64>,
 }
 
 /// Numbers whose sums round, so that the order of additions shows.
@@ -190,7 +212,7 @@ impl Side<'_> {
         };
         let (mut times, start) = (Vec::new(), Instant::now());
         for round in 0..self.job.rounds {
-            let is_late = round >= ROUNDS_MIN && start.elapsed() > within;
+            let is_late = round >= ROUNDS_MIN && start.elapsed() > within || self.has_lost(bytes, &times);
             let said =
                 self.ranks.exchange(&[u8::from(is_late)], WITHIN).doing("meeting the other processes")?;
             if said[0] == [1] {
@@ -203,12 +225,21 @@ impl Side<'_> {
             (0..trips).try_for_each(|_| self.call(vectors.count))?;
             times.push(began.elapsed().as_nanos() as f64 / trips as f64);
         }
+        let quickest = times.iter().copied().fold(f64::INFINITY, f64::min);
+        self.best.entry(bytes).and_modify(|best| *best = best.min(quickest)).or_insert(quickest);
         let copies = self.copies();
         let again = self.checked(&own, &vectors)?;
         // What is right but for its bits is not the same sum.
         let unlike = u64::from(first.0 != again.0);
         let runs = trips * times.len() as u64;
         self.say(method, bytes, (times, runs, copies), first.1 + again.1 + unlike)
+    }
+
+    /// Whether a method will hardly be the quickest, by its rounds so far. Only where that alone is asked for.
+    fn has_lost(&self, bytes: u64, times: &[f64]) -> bool {
+        let best =
+            self.best.get(&bytes).filter(|_| self.within.is_some() && times.len() >= ROUNDS_LOST as usize);
+        best.is_some_and(|best| times.iter().all(|time| *time > LOST * best))
     }
 
     fn call(&mut self, count: usize) -> Outcome {
@@ -303,11 +334,7 @@ impl Side<'_> {
     fn copies(&self) -> Option<String> {
         let Shared::One(one) = &self.shared else { return None };
         let mix = one.mix();
-        let has_any = mix.gather != (0, 0);
-        has_any.then(|| {
-            let ((hs, ipc), (out_hs, out_ipc)) = (mix.gather, mix.broadcast);
-            format!("{hs}+{ipc}, {out_hs}+{out_ipc}")
-        })
+        (mix.gather.all() > 0).then(|| [mix.gather, mix.broadcast].map(text).join(", "))
     }
 
     /// A round takes as long as it takes the slowest rank.
@@ -347,6 +374,14 @@ impl Side<'_> {
         }
         Ok(())
     }
+}
+
+/// Through the host + by the engine, and those by kernels, if there are any.
+fn text(copies: Copies) -> String {
+    let kernels =
+        [(copies.stores, "stores"), (copies.bulk, "bulk")].into_iter().filter(|(number, _)| *number > 0);
+    let of_kernels: String = kernels.map(|(number, name)| format!("+{number} {name}")).collect();
+    format!("{}+{}{of_kernels}", copies.staged, copies.engine)
 }
 
 /// In their order, or in that of a binomial tree.

@@ -31,7 +31,8 @@ pub struct SharedTuned {
     pub reports: Vec<Report>,
 }
 
-/// Measures in `options.nodes` processes, with so many runs of each size and algorithm; where they take too long, fewer, but 30.
+/// Measures in `options.nodes` processes, with so many runs of each size and algorithm; where they take too long, fewer, but 30; where they take
+/// clearly longer than another algorithm's, 20.
 ///
 /// # Errors
 /// As for [`Bench::run`](crate::Bench::run); [`BenchError::WrongData`].
@@ -72,7 +73,7 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
     Ok(tuned)
 }
 
-/// What [`Algorithm`](ggas_shared_gpu::Algorithm) has for the collective. Static by quarters: the text's table has the number of copies through the host that is quickest.
+/// What [`Algorithm`](ggas_shared_gpu::Algorithm) has for the collective. Static by quarters: the text's table has the number of copies through the host that is quickest; and without these by kernels.
 fn methods(collective: Collective, ranks: usize) -> Vec<String> {
     use Collective::{Allgather, Allreduce, Broadcast, Reduce};
     let mut methods = vec!["host".to_owned(), "gsb".to_owned()];
@@ -87,6 +88,7 @@ fn methods(collective: Collective, ranks: usize) -> Vec<String> {
         let mut staged: Vec<usize> = (0..=4).map(|quarters| (ranks - 1) * quarters / 4).collect();
         staged.dedup();
         methods.extend(staged.into_iter().map(|staged| format!("static-{staged}")));
+        methods.extend(["static-stores", "static-bulk"].map(str::to_owned));
     }
     methods
 }
@@ -113,7 +115,7 @@ fn by_size(sizes: &[u64], lines: &[Line], ranks: usize) -> Vec<Choice> {
 
 #[cfg(test)]
 mod tests {
-    use ggas_shared_gpu::Algorithm;
+    use ggas_shared_gpu::{Algorithm, Copier};
 
     use super::*;
 
@@ -133,11 +135,12 @@ mod tests {
             line("host", 64, 10.0),
             line("gsb", 512, 20.0),
             line("static-3", 512, 18.0),
+            line("static-bulk", 512, 18.5),
             line("host", 512, 30.0),
         ];
         let expected = [
             Choice { from_bytes: 0, algorithm: Algorithm::Host },
-            Choice { from_bytes: 512, algorithm: Algorithm::Static { staged: 3 } },
+            Choice { from_bytes: 512, algorithm: Algorithm::Static { staged: 3, by: Copier::Engine } },
         ];
         assert_eq!(by_size(&[512, 8, 64], &lines, 4), expected);
     }
@@ -145,11 +148,20 @@ mod tests {
     #[test]
     fn static_ones_are_quarters_of_the_copies() {
         let of = |ranks| methods(Collective::Reduce, ranks)[4..].join(" ");
-        assert_eq!(of(16), "static-0 static-3 static-7 static-11 static-15");
-        assert_eq!((of(2), of(1)), ("static-0 static-1".to_owned(), "static-0".to_owned()));
+        assert_eq!(of(16), "static-0 static-3 static-7 static-11 static-15 static-stores static-bulk");
+        assert_eq!(
+            (of(2), of(1)),
+            (
+                "static-0 static-1 static-stores static-bulk".to_owned(),
+                "static-0 static-stores static-bulk".to_owned()
+            )
+        );
         assert_eq!(methods(Collective::Broadcast, 8).join(" "), "host gsb btb direct");
         // What has no tree, and no mechanisms, would be measured as GSB again.
-        assert_eq!(methods(Collective::Allgather, 2).join(" "), "host gsb dynamic static-0 static-1");
+        assert_eq!(
+            methods(Collective::Allgather, 2).join(" "),
+            "host gsb dynamic static-0 static-1 static-stores static-bulk"
+        );
         assert_eq!(methods(Collective::Alltoall, 8).join(" "), "host gsb");
         assert_eq!(methods(Collective::ReduceScatter, 8).join(" "), "host gsb");
     }

@@ -39,7 +39,17 @@ pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
 pub(crate) const ALLGATHER: SharedGpuBench = SharedGpuBench {
     collective: Collective::Allgather,
     about: "floats in GPU memory of each process, beside each other at all that share the GPU, beside Open MPI",
-    methods: &["chosen", "host", "gsb", "dynamic", "static-direct", "static-half", "static-staged"],
+    methods: &[
+        "chosen",
+        "host",
+        "gsb",
+        "dynamic",
+        "static-direct",
+        "static-half",
+        "static-staged",
+        "static-stores",
+        "static-bulk",
+    ],
 };
 pub(crate) const ALLTOALL: SharedGpuBench = SharedGpuBench {
     collective: Collective::Alltoall,
@@ -61,6 +71,8 @@ const REDUCTIONS: &[&str] = &[
     "static-direct",
     "static-half",
     "static-staged",
+    "static-stores",
+    "static-bulk",
     "gsb-gsb",
     "btb-gsb",
     "btb-btb",

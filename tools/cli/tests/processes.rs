@@ -57,7 +57,7 @@ fn bench_alone(args: &[&str]) -> serde_json::Value {
 fn processes_that_share_a_gpu() {
     // Three: a tree with a missing child, and shares of unlike length.
     let common = ["--nodes", "3", "--iterations", "2", "--sizes", "8,20000,300000"];
-    let all = "chosen host gsb btb dynamic static-direct static-half static-staged";
+    let all = "chosen host gsb btb dynamic static-direct static-half static-staged static-stores static-bulk";
     for (name, ours, sizes) in [
         ("allreduce", all, common[5]),
         ("reduce", all, "20000"),

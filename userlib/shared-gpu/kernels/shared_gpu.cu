@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The reduction of a shared buffer's slots (seed 002, 3.2), and the words of a directory in GPU memory.
+// The reduction of a shared buffer's slots (seed 002, 3.2), copies to and from it, and the words of a directory in GPU memory.
 #include "ggas/coll.cuh"
+#include "ggas/put.cuh"
 
 /* `Reduce` in src/kernel.rs. result[i] = first[i] op slot 0's [i] op slot 1's [i] ..., in this order. */
 struct shared_gpu_reduce {
@@ -13,6 +14,13 @@ struct shared_gpu_reduce {
 	uint32_t element;	/* COLL_FLOAT ... of kernels/src/coll.h */
 	uint32_t op;		/* COLL_SUM ... */
 	uint32_t reserved;
+};
+
+/* `Copy` in src/kernel.rs. */
+struct shared_gpu_copy {
+	uint64_t to;
+	uint64_t from;
+	uint64_t bytes;
 };
 
 /* `Words` in src/kernel.rs: words of the directory, all of them copied or one of them written. */
@@ -153,6 +161,21 @@ extern "C" void ggas_shared_gpu_reduce_on_host(const shared_gpu_reduce *args)
 	shared_gpu::reduce(*args);
 }
 #endif
+
+/* Each thread its share. */
+GGAS_KERNEL(ggas_shared_gpu_store, shared_gpu_copy)
+{
+	ggas_copy_grid(reinterpret_cast<void *>(args.to), reinterpret_cast<const void *>(args.from), args.bytes);
+}
+
+/* Each block its share, by its multiprocessor's copy unit. A kernel of its own: its shared memory leaves room for fewer blocks. */
+GGAS_KERNEL(ggas_shared_gpu_bulk, shared_gpu_copy)
+{
+	ggas_impl::put_share share = ggas_impl::share_of_block(args.bytes, 128);
+
+	ggas_impl::copy_bulk(reinterpret_cast<uint8_t *>(args.to) + share.offset,
+			     reinterpret_cast<const uint8_t *>(args.from) + share.offset, share.bytes);
+}
 
 /*
  * One thread looks at the directory until a word has changed, `looks` times at most: without that bound it would keep the GPU from

@@ -15,7 +15,7 @@ use crate::peers::{self, Name, Peers};
 use crate::plan::Fault;
 use crate::process::{Engine, NOBODY, Process, WORK, is_later};
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
-use crate::{Element, Op, SharedGpuError};
+use crate::{Copier, Element, Op, SharedGpuError};
 
 /// How long a call that ended so waits for its rank's copies. What this rank's MPS ran has ended with it; another's says nothing of them.
 fn rest(ended: &Result<(), SharedGpuError>, timeout: Duration) -> Duration {
@@ -65,8 +65,9 @@ impl<'a> Call<'a> {
         self.says_that_it_waits(None);
         let bound = rest(&ended, self.process.timeout);
         // Nothing of ours may touch the vectors once they are the caller's again.
-        if let Engine::Gpu { work, staged, .. } = &self.process.engine {
-            let quiet = [(Lane::Direct, work), (Lane::Staged, staged)].map(|(lane, stream)| {
+        if let Engine::Gpu { lanes, .. } = &self.process.engine {
+            let quiet = Lane::ALL.map(|lane| {
+                let stream = &lanes[lane as usize];
                 let wait = || stream.wait("copies of a collective", bound).map(|()| true);
                 self.lanes.is_idle(lane, wait).map(drop)
             });
@@ -175,7 +176,7 @@ impl<'a> Call<'a> {
         let name: Name = std::array::from_fn(word);
         self.is_direct.set(true);
         match (&self.process.peers, &self.process.engine) {
-            (Peers::Gpu { gpu, opened }, Engine::Gpu { work, .. }) => {
+            (Peers::Gpu { gpu, opened }, Engine::Gpu { lanes: [work, ..], .. }) => {
                 let from = Peers::open(gpu, opened, &name)? + at as u64;
                 self.lanes.queued(Lane::Direct);
                 // SAFETY: the caller's vector was checked; the root's is as long, as its call is the same, and stays until all have read.
@@ -210,20 +211,24 @@ impl Station for Call<'_> {
         self.note(self.process.write_word(word, value));
     }
 
-    async fn copy(&self, to: Place, from: Place, bytes: usize) {
+    async fn copy_by(&self, by: Copier, to: Place, from: Place, bytes: usize) {
         if let Place::Root(at) = from {
             return self.note(self.copy_from_root(self.address(to), at, bytes));
         }
-        let lane = Lane::of(to, from);
+        let lane = if by == Copier::Engine { Lane::of(to, from) } else { by.lane() };
         let (to, from) = (self.address(to), self.address(from));
         match &self.process.engine {
+            _ if by != Copier::Engine => {
+                self.lanes.queued(lane);
+                // SAFETY: as below.
+                self.note(unsafe { self.process.copy(by, to, from, bytes) });
+            }
             // SAFETY: vectors that the caller checked, or the shared memory, where the protocols give each range to one rank.
             Engine::Cpu(_) => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) },
-            Engine::Gpu { work, staged, .. } => {
-                let stream = if lane == Lane::Staged { staged } else { work };
+            Engine::Gpu { lanes, .. } => {
                 self.lanes.queued(lane);
                 // SAFETY: as above; `block_on` returns when the streams are done.
-                self.note(unsafe { stream.copy(to, from, bytes) }.map_err(Into::into));
+                self.note(unsafe { lanes[lane as usize].copy(to, from, bytes) }.map_err(Into::into));
             }
         }
     }
@@ -240,11 +245,13 @@ impl Station for Call<'_> {
     async fn mark(&self, word: Word, value: u64) {
         match &self.process.engine {
             Engine::Cpu(_) => self.note(self.process.write_word(word, value)),
-            Engine::Gpu { work, .. } => {
+            Engine::Gpu { lanes, .. } => {
                 let address = self.process.mark_address(word);
-                self.lanes.queued(Lane::Direct);
+                self.lanes.queued(word.lane());
                 // SAFETY: a word of the directory, registered or on the GPU, as long as `self`.
-                self.note(unsafe { work.store_u64(address, value) }.map_err(Into::into));
+                self.note(
+                    unsafe { lanes[word.lane() as usize].store_u64(address, value) }.map_err(Into::into),
+                );
             }
         }
     }
@@ -294,9 +301,8 @@ impl Station for Call<'_> {
     }
 
     fn is_idle(&self, lane: Lane) -> bool {
-        let Engine::Gpu { work, staged, .. } = &self.process.engine else { return true };
-        let stream = if lane == Lane::Staged { staged } else { work };
-        self.lanes.is_idle(lane, || stream.is_done()).unwrap_or_else(|error| {
+        let Engine::Gpu { lanes, .. } = &self.process.engine else { return true };
+        self.lanes.is_idle(lane, || lanes[lane as usize].is_done()).unwrap_or_else(|error| {
             self.note(Err(error.into()));
             true
         })
@@ -304,7 +310,7 @@ impl Station for Call<'_> {
 
     async fn drain(&self) {
         let own = Waiting { what: "its own GPU", rank: self.process.rank };
-        let idle = |call: &Self| call.is_idle(Lane::Direct) && call.is_idle(Lane::Staged);
+        let idle = |call: &Self| Lane::ALL.into_iter().all(|lane| call.is_idle(lane));
         self.until(|call| if idle(call) { Ok(()) } else { Err(own) }).await;
     }
 

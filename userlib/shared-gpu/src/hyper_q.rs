@@ -1,12 +1,13 @@
-//! The static and the dynamic algorithm: an allreduce or allgather whose copies go through the host or directly, each as is quicker (5.3).
+//! The static and the dynamic algorithm: an allreduce or allgather whose copies go through the host or directly, by the copy engine or by kernels,
+//! each as is quicker (5.3).
 //!
 //! The leader's own vector needs no copy but where it is part of the result. Gather, kernel, broadcast as in the text; between the calls all states are the first
 //! one. The text does not say how large the packets of host-staged copies are: [`PACKET`].
 
 use std::collections::VecDeque;
 
-use crate::choosing::{Choosing, Counts, Mechanism};
-use crate::plan::{Collective, Fault, Seen, Step};
+use crate::choosing::{Choosing, Copier, Copies, Mechanism};
+use crate::plan::{Collective, Fault, Seen, Stamp, Step};
 use crate::station::{Lane, Place, Station, Waiting, Word};
 use crate::status::{By, Status};
 
@@ -20,16 +21,16 @@ const BROADCAST: u32 = 2;
 /// How copies were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
-    /// Assigned in the gather: host-staged and direct.
-    pub gather: (usize, usize),
+    /// Assigned in the gather.
+    pub gather: Copies,
     /// Assigned in the broadcast.
-    pub broadcast: (usize, usize),
+    pub broadcast: Copies,
     /// Copies that were sent again.
     pub resent: usize,
 }
 
 /// This rank's part in a chunk. The leader learns how copies were made.
-pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -> Mix {
+pub(crate) async fn chunk<S: Station>(station: &S, step: &Step<'_>, table: Option<Copies>) -> Mix {
     let me = station.rank();
     let mix = match me {
         LEADER => lead(station, step, table).await,
@@ -59,14 +60,28 @@ async fn contribute<S: Station>(station: &S, step: &Step<'_>) {
     Status::Init.must_change(station, me, Status::Rts, By::Owner).await;
     loop {
         match assignment(station, step, true).await {
-            Some(Mechanism::Ipc) => {
-                station.copy(Place::Shared(slot), Place::Input(step.offset), step.len).await;
-                station.mark(Word::Event(me), step.stamp(GATHER).value()).await;
-                Status::IpcAssigned.must_change(station, me, Status::IpcInitiated, By::Owner).await;
+            Some(Mechanism::Ipc(by)) => {
+                station.copy_by(by, Place::Shared(slot), Place::Input(step.offset), step.len).await;
+                begun(station, step.stamp(GATHER), by).await;
             }
             Some(Mechanism::Hs) => stage(station, step, slot).await,
             None => return,
         }
+    }
+}
+
+/// A direct copy was queued: its event is behind it.
+async fn begun<S: Station>(station: &S, stamp: Stamp, by: Copier) {
+    let me = station.rank();
+    station.mark(event(me, by), stamp.value()).await;
+    Status::IpcAssigned(by).must_change(station, me, Status::IpcInitiated(by), By::Owner).await;
+}
+
+/// The word behind a rank's copies by a copier: of each lane one, so that a slow copy's is not taken for that of the one in its place.
+fn event(rank: usize, by: Copier) -> Word {
+    match by.lane() {
+        Lane::Kernels => Word::Stored(rank),
+        _ => Word::Event(rank),
     }
 }
 
@@ -82,7 +97,7 @@ pub(crate) async fn assignment<S: Station>(station: &S, step: &Step<'_>, gathers
             let is_out = step.stamp(0).seen_in(station.load(Word::Completion)) == Seen::Here;
             found = match status {
                 _ if is_out == gathers => None,
-                Some(Status::IpcAssigned) => Some(Mechanism::Ipc),
+                Some(Status::IpcAssigned(by)) => Some(Mechanism::Ipc(by)),
                 Some(Status::HsAssigned) => Some(Mechanism::Hs),
                 _ => None,
             };
@@ -123,10 +138,9 @@ async fn read<S: Station>(station: &S, step: &Step<'_>) {
     let me = station.rank();
     let result = step.plan.layout.result();
     match assignment(station, step, false).await {
-        Some(Mechanism::Ipc) => {
-            step.take(station, |at| Place::Shared(result + at)).await;
-            station.mark(Word::Event(me), step.stamp(BROADCAST).value()).await;
-            Status::IpcAssigned.must_change(station, me, Status::IpcInitiated, By::Owner).await;
+        Some(Mechanism::Ipc(by)) => {
+            step.take_by(station, by, |at| Place::Shared(result + at)).await;
+            begun(station, step.stamp(BROADCAST), by).await;
         }
         _ => {
             Status::HsAssigned.must_change(station, me, Status::HsInitiated, By::Owner).await;
@@ -148,7 +162,7 @@ struct Leading {
     /// Ranks that were not seen to arrive.
     absent: Vec<usize>,
     /// Direct copies that were given up: complete before anything they touch is used again.
-    slow: Vec<usize>,
+    slow: Vec<(usize, Copier)>,
     resent: usize,
     level: u32,
 }
@@ -157,7 +171,8 @@ struct Leading {
 enum Next {
     Assign(usize),
     Complete(usize, Mechanism),
-    Resend(usize, Mechanism),
+    /// By a mechanism, and by which in its place.
+    Resend(usize, [Mechanism; 2]),
     Unequal(usize),
     Done,
 }
@@ -184,13 +199,15 @@ impl Leading {
             self.ready.pop_front();
             return Ok(Next::Assign(rank));
         }
+        if let [(rank, slow)] = self.pending[..]
+            && self.left() == 0
+            && self.resent == 0
+            && let Some(other) = self.choosing.instead_of(slow)
+        {
+            return Ok(Next::Resend(rank, [slow, other]));
+        }
         match self.pending[..] {
             [] if self.left() == 0 => Ok(Next::Done),
-            [(rank, mechanism)]
-                if self.left() == 0 && self.choosing.is_hopeless(mechanism) && self.resent == 0 =>
-            {
-                Ok(Next::Resend(rank, mechanism))
-            }
             [(rank, _), ..] => Err(Waiting { what: "its copy", rank }),
             [] => Err(Waiting { what: "its arrival", rank: self.absent.first().copied().unwrap_or(LEADER) }),
         }
@@ -221,10 +238,10 @@ impl Leading {
         match (by, Status::of(station, rank)) {
             (Mechanism::Hs, status) => status == Some(Status::HsComplete),
             // The flag says that the copy has begun, the event that it is complete.
-            (Mechanism::Ipc, Some(Status::IpcInitiated)) => {
-                step.stamp(self.level).is_reached_by(station.load(Word::Event(rank)))
+            (Mechanism::Ipc(by), Some(Status::IpcInitiated(_))) => {
+                step.stamp(self.level).is_reached_by(station.load(event(rank, by)))
             }
-            (Mechanism::Ipc, _) => false,
+            (Mechanism::Ipc(_), _) => false,
         }
     }
 }
@@ -232,21 +249,20 @@ impl Leading {
 async fn assign<S: Station>(station: &S, from: Status, rank: usize, mechanism: Mechanism) -> bool {
     let next = match mechanism {
         Mechanism::Hs => Status::HsAssigned,
-        Mechanism::Ipc => Status::IpcAssigned,
+        Mechanism::Ipc(by) => Status::IpcAssigned(by),
     };
     from.change(station, rank, next, By::Leader).await
 }
 
-async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -> Mix {
+async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Copies>) -> Mix {
     let (plan, others) = (step.plan, 1..station.ranks());
-    let choosing = || table.map_or_else(Choosing::dynamic, Choosing::by_table);
     let (result, gathers) = (plan.layout.result(), plan.kind.gathers());
     step.all_read(station).await;
     if gathers {
         step.give(station, |at| Place::Shared(step.slot(LEADER) + at)).await;
     }
     let mut gather = Leading {
-        choosing: choosing(),
+        choosing: table.map_or_else(|| Choosing::dynamic(plan.copiers), Choosing::by_table),
         ready: VecDeque::new(),
         pending: Vec::new(),
         absent: others.clone().collect(),
@@ -261,50 +277,40 @@ async fn lead<S: Station>(station: &S, step: &Step<'_>, table: Option<Counts>) -
         station.reduce(Place::Shared(result), own, plan.layout.slots(), step.len).await;
         station.drain().await;
     }
-    for rank in others.clone() {
-        let complete = if is_staged(station, rank) { Status::HsComplete } else { Status::IpcComplete };
-        complete.must_change(station, rank, Status::Init, By::Leader).await;
-    }
-    let Counts { hs, ipc } = gather.choosing.assigned;
-    let mut mix = Mix { gather: (hs, ipc), broadcast: (0, 0), resent: gather.resent };
+    to_first(station).await;
+    let mut mix =
+        Mix { gather: gather.choosing.assigned, broadcast: Copies::default(), resent: gather.resent };
     if plan.kind != Collective::Reduce {
-        let known = table.map_or_else(|| known(&gather.choosing.complete), Choosing::by_table);
+        let known = table.map_or_else(|| gather.choosing.taught(), Choosing::by_table);
         mix.broadcast = broadcast(station, step, known).await;
     } else {
         station.store(Word::Completion, step.stamp(0).value()).await;
     }
-    step.take(station, |at| Place::Shared(result + at)).await;
+    step.take_by(station, mix.gather.copier(), |at| Place::Shared(result + at)).await;
     // The slow copies that were given up: their slots are used again by the next call.
     station
         .until(|station| {
-            let is_over =
-                |rank: &&usize| !step.stamp(GATHER).is_reached_by(station.load(Word::Event(**rank)));
-            gather
-                .slow
-                .iter()
-                .find(is_over)
-                .map_or(Ok(()), |rank| Err(Waiting { what: "the copy that was sent again", rank: *rank }))
+            let goes_on = |(rank, by): &&(usize, Copier)| {
+                !step.stamp(GATHER).is_reached_by(station.load(event(*rank, *by)))
+            };
+            let waiting = |rank| Waiting { what: "the copy that was sent again", rank };
+            gather.slow.iter().find(goes_on).map_or(Ok(()), |(rank, _)| Err(waiting(*rank)))
         })
         .await;
     station.drain().await;
     mix
 }
 
-/// Whether the rank's copy ended as host-staged.
-fn is_staged<S: Station>(station: &S, rank: usize) -> bool {
-    Status::of(station, rank) == Some(Status::HsComplete)
-}
-
-/// What the gather taught (stage 3, phase 1): a mechanism that never completed is not used, else one copy of each begins.
-fn known(complete: &Counts) -> Choosing {
-    match (complete.hs, complete.ipc) {
-        (0, _) => Choosing::by_table(Counts { hs: 0, ipc: usize::MAX }),
-        (_, 0) => Choosing::by_table(Counts { hs: usize::MAX, ipc: 0 }),
-        _ => Choosing::dynamic(),
+/// All ranks' copies are complete: back to the first state.
+async fn to_first<S: Station>(station: &S) {
+    for rank in 1..station.ranks() {
+        // A state in which nothing is complete is one that does not lead there.
+        let complete = Status::of(station, rank).unwrap_or(Status::Init);
+        complete.must_change(station, rank, Status::Init, By::Leader).await;
     }
 }
 
-async fn broadcast<S: Station>(station: &S, step: &Step<'_>, choosing: Choosing) -> (usize, usize) {
+async fn broadcast<S: Station>(station: &S, step: &Step<'_>, choosing: Choosing) -> Copies {
     let result = step.plan.layout.result();
     if choosing.may_use_host() {
         station.copy(Place::Staging(result), Place::Shared(result), step.result_len()).await;
@@ -322,11 +328,8 @@ async fn broadcast<S: Station>(station: &S, step: &Step<'_>, choosing: Choosing)
         level: BROADCAST,
     };
     serve(station, step, &mut leading, Status::Init).await;
-    for rank in 1..station.ranks() {
-        let complete = if is_staged(station, rank) { Status::HsComplete } else { Status::IpcComplete };
-        complete.must_change(station, rank, Status::Init, By::Leader).await;
-    }
-    (leading.choosing.assigned.hs, leading.choosing.assigned.ipc)
+    to_first(station).await;
+    leading.choosing.assigned
 }
 
 /// Assigns, and takes note of what completes, until all of a step's copies are complete.
@@ -350,7 +353,7 @@ async fn serve<S: Station>(station: &S, step: &Step<'_>, leading: &mut Leading, 
                 leading.choosing.completed(mechanism, left);
                 complete(station, step, leading.level, (rank, mechanism)).await;
             }
-            Next::Resend(rank, mechanism) => resend(station, leading, (rank, mechanism)).await,
+            Next::Resend(rank, mechanisms) => resend(station, leading, rank, mechanisms).await,
         }
     }
 }
@@ -358,8 +361,9 @@ async fn serve<S: Station>(station: &S, step: &Step<'_>, leading: &mut Leading, 
 /// A direct copy is marked as complete; a host-staged one of the gather goes on from the host to the slot.
 async fn complete<S: Station>(station: &S, step: &Step<'_>, level: u32, (rank, by): (usize, Mechanism)) {
     match by {
-        Mechanism::Ipc => {
-            Status::IpcInitiated.must_change(station, rank, Status::IpcComplete, By::Leader).await;
+        Mechanism::Ipc(by) => {
+            let complete = Status::IpcComplete(by);
+            Status::IpcInitiated(by).must_change(station, rank, complete, By::Leader).await;
         }
         Mechanism::Hs if level == GATHER => {
             let slot = step.slot(rank);
@@ -369,25 +373,24 @@ async fn complete<S: Station>(station: &S, step: &Step<'_>, level: u32, (rank, b
     }
 }
 
-/// Phase 3: the last copy by the other mechanism.
-async fn resend<S: Station>(station: &S, leading: &mut Leading, (rank, mechanism): (usize, Mechanism)) {
-    let from = match mechanism {
-        Mechanism::Hs => Status::HsInitiated,
-        Mechanism::Ipc => Status::IpcInitiated,
+/// Phase 3: the last copy by another mechanism.
+async fn resend<S: Station>(station: &S, leading: &mut Leading, rank: usize, [slow, other]: [Mechanism; 2]) {
+    let (from, complete) = match slow {
+        Mechanism::Hs => (Status::HsInitiated, Status::HsComplete),
+        Mechanism::Ipc(by) => (Status::IpcInitiated(by), Status::IpcComplete(by)),
     };
     let waiting = Waiting { what: "the beginning of its copy", rank };
-    let complete = if mechanism == Mechanism::Hs { Status::HsComplete } else { Status::IpcComplete };
     let begun = |station: &S| match Status::of(station, rank) {
         Some(status) if status == from || status == complete => Ok(()),
         _ => Err(waiting),
     };
     station.until(begun).await;
     // It may be complete in this very moment: then it is not sent again.
-    if assign(station, from, rank, mechanism.other()).await {
+    if assign(station, from, rank, other).await {
         leading.pending.clear();
-        leading.pending.push((rank, mechanism.other()));
-        if mechanism == Mechanism::Ipc {
-            leading.slow.push(rank);
+        leading.pending.push((rank, other));
+        if let Mechanism::Ipc(by) = slow {
+            leading.slow.push((rank, by));
         }
         leading.resent += 1;
     }

@@ -19,6 +19,15 @@ pub(crate) struct Reduce {
     pub(crate) reserved: u32,
 }
 
+/// `struct shared_gpu_copy` there.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Copy {
+    pub(crate) to: u64,
+    pub(crate) from: u64,
+    pub(crate) bytes: u64,
+}
+
 /// `struct shared_gpu_words` there.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -32,10 +41,17 @@ pub(crate) struct Words {
 }
 
 pub(crate) const REDUCE: &str = "ggas_shared_gpu_reduce";
+pub(crate) const STORE: &str = "ggas_shared_gpu_store";
+pub(crate) const BULK: &str = "ggas_shared_gpu_bulk";
 pub(crate) const WORDS: &str = "ggas_shared_gpu_words";
 
 ggas_kernels::kernels! {
-    static KERNELS = [ggas_shared_gpu_reduce(Reduce), ggas_shared_gpu_words(Words)];
+    static KERNELS = [
+        ggas_shared_gpu_reduce(Reduce),
+        ggas_shared_gpu_store(Copy),
+        ggas_shared_gpu_bulk(Copy),
+        ggas_shared_gpu_words(Words),
+    ];
 }
 
 unsafe extern "C" {

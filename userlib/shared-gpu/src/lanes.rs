@@ -6,7 +6,7 @@ use crate::station::Lane;
 
 /// Lanes in which work was queued that nobody has seen end: others are idle without a question to the driver.
 #[derive(Default)]
-pub(crate) struct Lanes([Cell<bool>; 2]);
+pub(crate) struct Lanes([Cell<bool>; Lane::ALL.len()]);
 
 impl Lanes {
     /// Work goes there.

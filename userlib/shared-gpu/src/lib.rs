@@ -44,6 +44,7 @@ mod tests;
 mod tuning;
 mod vector;
 
+pub use choosing::{Copier, Copies};
 pub use config::{Config, Directory};
 pub use elements::{Element, Op};
 pub use error::SharedGpuError;

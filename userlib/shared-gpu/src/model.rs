@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::Copier;
 use crate::plan::Fault;
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
 
@@ -28,6 +29,8 @@ pub enum Work {
         from: Place,
         /// How much.
         bytes: usize,
+        /// By whom, if not through the host.
+        by: Copier,
     },
     /// A reduction of this rank's vector and so many slots.
     Reduce {
@@ -135,7 +138,7 @@ pub struct Rank<C> {
     rank: usize,
     ranks: usize,
     /// When what it queued so far will be complete, by lane.
-    queued: [Cell<Nanos>; 2],
+    queued: [Cell<Nanos>; Lane::ALL.len()],
     waiting: Cell<Option<Waiting>>,
 }
 
@@ -159,7 +162,7 @@ impl<C: Costs> Model<C> {
             world: world.clone(),
             rank,
             ranks,
-            queued: [Cell::new(0), Cell::new(0)],
+            queued: Default::default(),
             waiting: Cell::new(None),
         };
         Model { ranks: (0..ranks).map(rank).collect(), world }
@@ -396,9 +399,10 @@ impl<C: Costs> Station for Rank<C> {
         self.world.changed();
     }
 
-    async fn copy(&self, to: Place, from: Place, bytes: usize) {
+    async fn copy_by(&self, by: Copier, to: Place, from: Place, bytes: usize) {
         let action = Action::Copy { rank: self.rank, to, from, bytes };
-        self.queue(Lane::of(to, from), Work::Copy { to, from, bytes }, action).await;
+        let lane = if by == Copier::Engine { Lane::of(to, from) } else { by.lane() };
+        self.queue(lane, Work::Copy { to, from, bytes, by }, action).await;
     }
 
     async fn offer(&self) -> bool {
@@ -408,7 +412,7 @@ impl<C: Costs> Station for Rank<C> {
     }
 
     async fn mark(&self, word: Word, value: u64) {
-        let end = self.queued[Lane::Direct as usize].get();
+        let end = self.queued[word.lane() as usize].get();
         self.world.schedule(end.max(self.now()), Action::Word(word, value));
     }
 

@@ -1,8 +1,8 @@
 //! Where a chunk of each rank's vector goes in the buffer, and what each rank takes of the result.
 
-use crate::Collective;
 use crate::plan::Step;
 use crate::station::{Place, Station};
+use crate::{Collective, Copier};
 
 /// Pieces of memory at even distances, of which each is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,13 @@ impl Step<'_> {
 
     /// Copies what this rank wants of the result, which begins at `from` of it.
     pub(crate) async fn take<S: Station>(&self, station: &S, from: impl Fn(usize) -> Place) {
+        self.take_by(station, Copier::Engine, from).await;
+    }
+
+    /// The same by a copier.
+    pub(crate) async fn take_by<S: Station>(&self, station: &S, by: Copier, from: impl Fn(usize) -> Place) {
         for (vector, result, bytes) in self.wanted(station.rank()).each() {
-            station.copy(Place::Output(vector), from(result), bytes).await;
+            station.copy_by(by, Place::Output(vector), from(result), bytes).await;
         }
     }
 }

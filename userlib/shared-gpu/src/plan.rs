@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Element, Layout, Op, SharedGpuError};
 
-use crate::choosing::Counts;
+use crate::choosing::{Copier, Copies};
 use crate::hyper_q::Mix;
 use crate::station::{Place, Station, Waiting, Word};
 use crate::{btb, direct, gsb, host, hyper_q};
@@ -24,6 +24,9 @@ pub enum Algorithm {
     Static {
         /// Copies through the host, of all but the leader's.
         staged: usize,
+        /// Who makes the others.
+        #[serde(default)]
+        by: Copier,
     },
     /// The same, as copies turn out to be quick (5.3.2).
     Dynamic,
@@ -159,7 +162,7 @@ pub(crate) struct Cursor {
     /// How the last chunk was copied, at the leader.
     pub(crate) mix: Mix,
     /// The copies of the next dynamic call, at the leader, if it has learned of others.
-    pub(crate) learned: Option<Counts>,
+    pub(crate) learned: Option<Copies>,
 }
 
 /// A call.
@@ -174,6 +177,8 @@ pub(crate) struct Plan {
     pub(crate) op: Option<Op>,
     pub(crate) root: usize,
     pub(crate) layout: Layout,
+    /// Who may make direct copies of the dynamic algorithm.
+    pub(crate) copiers: &'static [Copier],
     /// Bytes from which on all ranks reduce a share each in host memory.
     pub(crate) shared_min: usize,
     #[cfg(test)]
@@ -181,7 +186,7 @@ pub(crate) struct Plan {
 }
 
 /// A rank's part in a collective of floats with root 0, the first call of its ranks: for the [`model`](crate::model) and other
-/// stations.
+/// stations. [`Algorithm::Dynamic`] has the text's two mechanisms.
 pub async fn collective_on<S: Station>(
     station: &S,
     collective: Collective,
@@ -197,6 +202,7 @@ pub async fn collective_on<S: Station>(
         op: Some(Op::Sum).filter(|_| collective != Collective::Broadcast && !collective.gathers()),
         root: 0,
         layout,
+        copiers: Copier::TEXT,
         shared_min: host::SHARED_MIN,
         #[cfg(test)]
         defect: None,
@@ -331,9 +337,8 @@ impl Plan {
                 Algorithm::Dynamic => {
                     cursor.mix = hyper_q::chunk(station, &step, cursor.learned).await;
                 }
-                Algorithm::Static { staged } => {
-                    let hs = staged.min(station.ranks() - 1);
-                    let table = Counts { hs, ipc: station.ranks() - 1 - hs };
+                Algorithm::Static { staged, by } => {
+                    let table = Copies::new(station.ranks() - 1, staged, by);
                     cursor.mix = hyper_q::chunk(station, &step, Some(table)).await;
                 }
             }

@@ -8,13 +8,13 @@ use ggas_clock::Ladder;
 use ggas_gpu::{Module, Stream};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
-use crate::kernel::{self, REDUCE, Reduce, WORDS, Words};
+use crate::kernel::{self, BULK, REDUCE, Reduce, STORE, WORDS, Words};
 use crate::memory::Shared;
 use crate::mps::Before;
 use crate::peers::Peers;
 use crate::plan::Fault;
 use crate::station::Word;
-use crate::{Directory, SharedGpuError};
+use crate::{Copier, Directory, Lane, SharedGpuError};
 
 /// Looks of the kernel that polls a directory on the GPU, before it gives the GPU back: some tens of microseconds.
 const LOOKS: u64 = 64;
@@ -27,9 +27,14 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) enum Engine {
     /// The calling thread: what is queued is done at once.
     Cpu(Processor),
-    /// Streams: of the work, of copies through the staging buffer, and of looks at a directory on the GPU.
-    Gpu { module: Module, work: Stream, staged: Stream, looks: Stream },
+    /// Streams: by lane, and of looks at a directory on the GPU.
+    Gpu { module: Module, lanes: [Stream; Lane::ALL.len()], looks: Stream },
 }
+
+/// Bytes that a block of a copy's kernel has at least, and most blocks: enough for the memory of an H200, with room for the kernels of
+/// other ranks beside it.
+const BLOCK_BYTES: u64 = 16 << 10;
+const BLOCKS_MAX: u64 = 64;
 
 /// A directory on the GPU as this process last saw it.
 pub(crate) struct Seen {
@@ -187,12 +192,41 @@ impl Process {
                 unsafe { kernel::reduce(args) };
                 Ok(())
             }
-            Engine::Gpu { module, work, .. } => {
+            Engine::Gpu { module, lanes: [work, ..], .. } => {
                 let blocks = args.count.div_ceil(256).clamp(1, 512) as u32;
                 // SAFETY: the structure is this kernel's; what it names as above. No block waits for another.
                 let launch = unsafe { ggas_gpu::Launch::new(module, REDUCE, blocks, 256, args) };
                 // SAFETY: a stream of this GPU; `block_on` returns when it is done.
                 Ok(unsafe { launch.enqueue(work.as_raw()) }?)
+            }
+        }
+    }
+
+    /// Queues a copy by a kernel; on the executor it is done when this returns.
+    ///
+    /// # Safety
+    /// As of a copy by a stream: the bytes are there until the lane is idle, and the protocol gives them to this rank now.
+    pub(crate) unsafe fn copy(
+        &self,
+        by: Copier,
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), SharedGpuError> {
+        let args = kernel::Copy { to, from, bytes: bytes as u64 };
+        let (kernel, threads) = if by == Copier::Bulk { (BULK, 128) } else { (STORE, 512) };
+        match &self.engine {
+            Engine::Cpu(processor) => {
+                // SAFETY: the structure is this kernel's; the caller's promise.
+                let launch = unsafe { Launch::new(processor, kernel, 1, 4, &args) };
+                Ok(start(&[launch])?.wait(WORK)?)
+            }
+            Engine::Gpu { module, lanes, .. } => {
+                let blocks = args.bytes.div_ceil(BLOCK_BYTES).clamp(1, BLOCKS_MAX) as u32;
+                // SAFETY: the structure is this kernel's. No block waits for another.
+                let launch = unsafe { ggas_gpu::Launch::new(module, kernel, blocks, threads, &args) };
+                // SAFETY: a stream of this GPU; the caller waits for it.
+                Ok(unsafe { launch.enqueue(lanes[by.lane() as usize].as_raw()) }?)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The algorithm where no table says one: what was quickest on an H200, with MPS and without (`benches/results/one-gpu.md`), and
 //! on the executor. Between two measured sizes the lines through them say where two ways cross.
 
-use crate::{Algorithm, Collective};
+use crate::{Algorithm, Collective, Copier};
 
 /// How the work of several ranks gets onto their processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) fn built_in(
         (Sharing::Turns, Collective::Allreduce | Collective::Reduce)
             if is_led && (STAGED_MIN..TURNS_MIN).contains(&bytes) =>
         {
-            Algorithm::Static { staged: ranks - 1 }
+            Algorithm::Static { staged: ranks - 1, by: Copier::Engine }
         }
         (Sharing::Turns, _) => host_until(TURNS_MIN - 1),
     }
@@ -79,8 +79,10 @@ mod tests {
             Algorithm::Dynamic => "dynamic",
             Algorithm::Host => "host",
             Algorithm::Direct => "direct",
-            Algorithm::Static { staged: 0 } => "static-direct",
-            Algorithm::Static { staged } if staged == ranks - 1 => "static-staged",
+            Algorithm::Static { staged: 0, by: Copier::Engine } => "static-direct",
+            Algorithm::Static { staged: 0, by: Copier::Stores } => "static-stores",
+            Algorithm::Static { staged: 0, by: Copier::Bulk } => "static-bulk",
+            Algorithm::Static { staged, .. } if staged == ranks - 1 => "static-staged",
             Algorithm::Static { .. } => "static-half",
         }
     }
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn without_mps_no_call_takes_kernels_where_the_host_is_quicker() {
         let of = |collective, is_led, bytes| built_in(Sharing::Turns, collective, 8, is_led, bytes);
-        let staged = Algorithm::Static { staged: 7 };
+        let staged = Algorithm::Static { staged: 7, by: Copier::Engine };
         assert_eq!(of(Collective::Reduce, true, 1 << 20), staged);
         // Static algorithms reduce to the leader only, and broadcasts have no mechanisms to choose.
         assert_eq!(of(Collective::Reduce, false, 1 << 20), Algorithm::Host);

@@ -22,8 +22,8 @@ use crate::rules::{self, Sharing};
 use crate::station::Word;
 use crate::vector::check_apart;
 use crate::{
-    Algorithm, Choices, Collective, Config, Directory, Element, Layout, Mix, Op, SharedGpuError, Vector,
-    kernel,
+    Algorithm, Choices, Collective, Config, Copier, Directory, Element, Layout, Mix, Op, SharedGpuError,
+    Vector, kernel,
 };
 
 /// This process as one of several that share a GPU, and make collectives through memory on it.
@@ -342,6 +342,7 @@ impl SharedGpu {
             op,
             root,
             layout: self.layout,
+            copiers: &Copier::ALL,
             shared_min: if self.is_crowded { CROWDED_MIN } else { SHARED_MIN },
             #[cfg(test)]
             defect: None,
@@ -375,8 +376,8 @@ fn engine(processor: &Processor) -> Result<Engine, SharedGpuError> {
     Ok(match processor {
         Processor::Gpu(gpu) => {
             let device = gpu.device();
-            let (work, staged, looks) = (device.stream()?, device.stream()?, device.stream()?);
-            Engine::Gpu { module: kernel::load(device)?, work, staged, looks }
+            let lanes = [device.stream()?, device.stream()?, device.stream()?];
+            Engine::Gpu { module: kernel::load(device)?, lanes, looks: device.stream()? }
         }
         _ => Engine::Cpu(processor.clone()),
     })

@@ -5,6 +5,8 @@
 
 use std::future::Future;
 
+use crate::Copier;
+
 /// A word of the directory, which all ranks read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
@@ -23,6 +25,8 @@ pub enum Word {
     Flag(usize),
     /// The copies of a rank before this mark are complete: written behind them, by whoever copies (the text's IPC event).
     Event(usize),
+    /// The same of its copies by kernels.
+    Stored(usize),
     /// A rank has read a result, and wants nothing more of it.
     Ack(usize),
     /// The tree level that a rank is ready to receive.
@@ -61,7 +65,13 @@ impl Word {
             Word::Serve(rank) => LINE * (rank + COMMON) + 4,
             Word::Status(rank) => LINE * (rank + COMMON) + 5,
             Word::Waits(rank) => LINE * (rank + COMMON) + 6,
+            Word::Stored(rank) => LINE * (rank + COMMON) + 7,
         }
+    }
+
+    /// Behind what its marks are.
+    pub fn lane(self) -> Lane {
+        if matches!(self, Word::Stored(_)) { Lane::Kernels } else { Lane::Direct }
     }
 }
 
@@ -102,17 +112,22 @@ pub struct Slots {
     pub number: usize,
 }
 
-/// Queues of a rank, which overlap with each other: copies through the staging buffer have one of their own.
+/// Queues of a rank, which overlap with each other: copies through the staging buffer have one of their own, and copies by kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Copies within the GPU, reductions, marks.
+    /// Copies within the GPU by its engine, reductions, marks.
     Direct,
     /// Copies to and from the host's staging buffer.
     Staged,
+    /// Copies by kernels, and marks behind them.
+    Kernels,
 }
 
 impl Lane {
-    /// That of a copy.
+    /// All of them.
+    pub const ALL: [Lane; 3] = [Lane::Direct, Lane::Staged, Lane::Kernels];
+
+    /// That of a copy by the engine.
     pub fn of(to: Place, from: Place) -> Lane {
         let is_staged = |place| matches!(place, Place::Staging(_));
         if is_staged(to) || is_staged(from) { Lane::Staged } else { Lane::Direct }
@@ -130,11 +145,15 @@ pub trait Station {
     fn load(&self, word: Word) -> u64;
     /// Writes a word.
     fn store(&self, word: Word, value: u64) -> impl Future<Output = ()>;
-    /// Queues a copy.
-    fn copy(&self, to: Place, from: Place, bytes: usize) -> impl Future<Output = ()>;
+    /// Queues a copy by the engine.
+    fn copy(&self, to: Place, from: Place, bytes: usize) -> impl Future<Output = ()> {
+        self.copy_by(Copier::Engine, to, from, bytes)
+    }
+    /// Queues a copy; one by a kernel is between the rank's vectors and the shared buffer.
+    fn copy_by(&self, by: Copier, to: Place, from: Place, bytes: usize) -> impl Future<Output = ()>;
     /// Has the others read this rank's own vector as [`Place::Root`]; whether they can.
     fn offer(&self) -> impl Future<Output = bool>;
-    /// Queues a write of a word.
+    /// Queues a write of a word, in its [lane](Word::lane).
     fn mark(&self, word: Word, value: u64) -> impl Future<Output = ()>;
     /// Queues `to[i] = first[i] op slot 0's [i] op slot 1's [i] ...`, of so many bytes.
     fn reduce(&self, to: Place, first: Place, slots: Slots, bytes: usize) -> impl Future<Output = ()>;

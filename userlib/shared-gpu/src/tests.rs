@@ -6,7 +6,7 @@ use crate::{Element, Op};
 
 use crate::model::{Cost, Costs, Model, Stuck, Work};
 use crate::plan::{Collective, Cursor, Defect, Plan};
-use crate::{Algorithm, Layout, Place};
+use crate::{Algorithm, Copier, Layout, Place};
 
 /// Copies into the shared buffer by these ranks take so long; all else takes a little.
 #[derive(Clone, Default)]
@@ -89,6 +89,7 @@ fn plan(algorithm: Algorithm, kind: Collective, ranks: usize, bytes: usize, root
         op: (kind != Collective::Broadcast && !kind.gathers()).then_some(Op::Sum),
         root,
         layout: Layout::new(ranks, BUFFER).expect("it fits"),
+        copiers: &Copier::ALL,
         shared_min: if bytes == 256 { usize::MAX } else { 300 },
         defect: None,
     }
@@ -176,8 +177,8 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     async fn store(&self, word: crate::Word, value: u64) {
         self.rank.store(word, value).await;
     }
-    async fn copy(&self, to: Place, from: Place, bytes: usize) {
-        self.rank.copy(self.at(to), self.at(from), bytes).await;
+    async fn copy_by(&self, by: Copier, to: Place, from: Place, bytes: usize) {
+        self.rank.copy_by(by, self.at(to), self.at(from), bytes).await;
     }
     async fn offer(&self) -> bool {
         self.rank.offer().await
@@ -208,13 +209,15 @@ impl<S: crate::Station> crate::Station for Behind<'_, S> {
     }
 }
 
-const ALL: [Algorithm; 6] = [
+const ALL: [Algorithm; 8] = [
     Algorithm::Gsb,
     Algorithm::Dynamic,
     Algorithm::Host,
     Algorithm::Btb,
     Algorithm::Direct,
-    Algorithm::Static { staged: 2 },
+    Algorithm::Static { staged: 2, by: Copier::Engine },
+    Algorithm::Static { staged: 2, by: Copier::Stores },
+    Algorithm::Static { staged: 0, by: Copier::Bulk },
 ];
 const BOTH: [Algorithm; 2] = [Algorithm::Gsb, Algorithm::Btb];
 const COLLECTIVES: [Collective; 3] = [Collective::Reduce, Collective::Broadcast, Collective::Allreduce];

@@ -47,7 +47,7 @@ impl Choices {
         }
         let most = ranks.saturating_sub(1);
         let too_many = |choice: &Choice| match choice.algorithm {
-            Algorithm::Static { staged } if staged > most => Some(staged),
+            Algorithm::Static { staged, .. } if staged > most => Some(staged),
             _ => None,
         };
         match by_size.iter().find_map(too_many) {
@@ -106,6 +106,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Copier;
 
     fn choices(ranks: usize, by_size: &[(usize, Algorithm)]) -> Choices {
         let choice = |&(from_bytes, algorithm)| Choice { from_bytes, algorithm };
@@ -123,13 +124,14 @@ mod tests {
         let mut table = Table::default();
         table.insert(choices(4, &[(0, Algorithm::Gsb)])).expect("good");
         table.insert(choices(8, &[(0, Algorithm::Btb)])).expect("good");
-        let new = choices(4, &[(0, Algorithm::Host), (1000, Algorithm::Static { staged: 3 })]);
+        let new =
+            choices(4, &[(0, Algorithm::Host), (1000, Algorithm::Static { staged: 3, by: Copier::Stores })]);
         table.insert(new).expect("good");
         let of = |ranks, mps| table.find("a GPU", ranks, mps).collect::<Vec<_>>();
         assert_eq!((of(4, true).len(), of(8, true).len()), (1, 1));
         assert!(of(4, false).is_empty() && of(5, true).is_empty(), "nothing is known");
         let found = [0, 999, 1000, 1 << 40].map(|bytes| of(4, true)[0].algorithm(bytes));
-        let (host, four) = (Some(Algorithm::Host), Some(Algorithm::Static { staged: 3 }));
+        let (host, four) = (Some(Algorithm::Host), Some(Algorithm::Static { staged: 3, by: Copier::Stores }));
         assert_eq!(found, [host, host, four, four]);
     }
 
@@ -139,7 +141,20 @@ mod tests {
         assert!(refused(&[]).contains("from_bytes 0"));
         assert!(refused(&[(1, Algorithm::Gsb)]).contains("from_bytes 0"));
         assert!(refused(&[(0, Algorithm::Gsb), (0, Algorithm::Btb)]).contains("order"));
-        let refused = refused(&[(0, Algorithm::Static { staged: 4 })]);
+        let refused = refused(&[(0, Algorithm::Static { staged: 4, by: Copier::Engine })]);
         assert_eq!(refused, "allreduce of 4 ranks that share a GPU: 4 staged copies; there are 3");
+    }
+
+    #[test]
+    fn tables_of_static_ones_without_a_copier_have_the_engine() {
+        let read = |text: &str| serde_json::from_str::<Algorithm>(text).expect("an algorithm");
+        let of = |staged, by| Algorithm::Static { staged, by };
+        assert_eq!(read(r#"{"static": {"staged": 3}}"#), of(3, Copier::Engine));
+        assert_eq!(read(r#"{"static": {"staged": 0, "by": "bulk"}}"#), of(0, Copier::Bulk));
+        let text = serde_json::to_string(&of(1, Copier::Stores)).expect("it can be written");
+        assert_eq!(read(&text), of(1, Copier::Stores));
+        assert!(
+            serde_json::from_str::<Algorithm>(r#"{"static": {"staged": 3, "by": "multicast"}}"#).is_err()
+        );
     }
 }

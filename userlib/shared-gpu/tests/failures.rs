@@ -11,11 +11,17 @@ use std::time::Duration;
 
 use common::{die, in_job, in_job_with_death, victim};
 use ggas_members::Job;
-use ggas_shared_gpu::{Algorithm, Config, Directory, Element, Layout, Op, SharedGpu, SharedGpuError, Vector};
+use ggas_shared_gpu::{
+    Algorithm, Config, Copier, Directory, Element, Layout, Op, SharedGpu, SharedGpuError, Vector,
+};
 use ranks::{LONG, Rank, SOON, config, floats, number, processor, short, sum};
 
-const ALGORITHMS: [Algorithm; 5] =
-    [Algorithm::Gsb, Algorithm::Btb, Algorithm::Static { staged: 2 }, Algorithm::Dynamic, Algorithm::Host];
+const ALGORITHMS: [Algorithm; 6] =
+    [Algorithm::Gsb, Algorithm::Btb, STAGED, STORED, Algorithm::Dynamic, Algorithm::Host];
+
+/// Through the host, and by kernels.
+const STAGED: Algorithm = Algorithm::Static { staged: 2, by: Copier::Engine };
+const STORED: Algorithm = Algorithm::Static { staged: 1, by: Copier::Stores };
 
 /// Some hundred chunks of a buffer of 16 KiB.
 const COUNT: usize = 1 << 18;
@@ -78,8 +84,9 @@ deaths! {
     a_rank_dies_in_a_copy_by_gsb: Algorithm::Gsb, 2;
     the_leader_dies_in_a_copy_by_btb: Algorithm::Btb, 0;
     a_rank_dies_in_a_copy_by_btb: Algorithm::Btb, 3;
-    the_leader_dies_in_a_staged_copy: Algorithm::Static { staged: 2 }, 0;
-    a_rank_dies_in_a_staged_copy: Algorithm::Static { staged: 2 }, 1;
+    the_leader_dies_in_a_staged_copy: STAGED, 0;
+    a_rank_dies_in_a_staged_copy: STAGED, 1;
+    a_rank_dies_in_a_copy_by_a_kernel: STORED, 1;
     the_leader_dies_in_a_copy_of_the_dynamic_algorithm: Algorithm::Dynamic, 0;
     a_rank_dies_in_a_copy_of_the_dynamic_algorithm: Algorithm::Dynamic, 2;
     the_leader_dies_in_a_copy_through_the_host: Algorithm::Host, 0;

@@ -11,8 +11,8 @@ use common::{die, in_job, in_job_with_death, victim};
 use ggas_kernels::Processor;
 use ggas_members::Job;
 use ggas_shared_gpu::{
-    Algorithm, Choice, Choices, Collective, Config, Directory, Element, Op, SharedGpu, SharedGpuError, Table,
-    Vector,
+    Algorithm, Choice, Choices, Collective, Config, Copier, Directory, Element, Op, SharedGpu,
+    SharedGpuError, Table, Vector,
 };
 use ranks::{LONG, Rank, SOON, config, floats, processor, short, sum};
 
@@ -97,7 +97,8 @@ fn all_gatherings(job: &Job, algorithm: Algorithm, directory: Directory, most: u
 }
 
 fn gathered_on_the_host(job: &Job) {
-    let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
+    let of = |staged, by| Algorithm::Static { staged, by };
+    let chosen = [Algorithm::Dynamic, of(3, Copier::Engine), of(1, Copier::Stores), of(0, Copier::Bulk)];
     for algorithm in [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host].into_iter().chain(chosen) {
         all_gatherings(job, algorithm, Directory::Host, 20_000);
     }
@@ -169,7 +170,8 @@ fn nine_processes_gather() {
 }
 
 fn on_the_host(job: &Job) {
-    let chosen = [Algorithm::Dynamic, Algorithm::Static { staged: 3 }];
+    let of = |staged, by| Algorithm::Static { staged, by };
+    let chosen = [Algorithm::Dynamic, of(3, Copier::Engine), of(1, Copier::Stores), of(0, Copier::Bulk)];
     for algorithm in
         [Algorithm::Gsb, Algorithm::Btb, Algorithm::Host, Algorithm::Direct].into_iter().chain(chosen)
     {
@@ -328,7 +330,12 @@ fn short_and_long_vectors_go_different_ways_by_themselves() {
 fn a_table_says_which_way_a_vector_goes() {
     in_job("a_table_says_which_way_a_vector_goes", (4, 1), |job| {
         let processor = processor();
-        let ways = [Algorithm::Btb, Algorithm::Static { staged: 1 }, Algorithm::Host, Algorithm::Dynamic];
+        let ways = [
+            Algorithm::Btb,
+            Algorithm::Static { staged: 1, by: Copier::Stores },
+            Algorithm::Host,
+            Algorithm::Dynamic,
+        ];
         let by_size =
             ways.iter().enumerate().map(|(n, way)| Choice { from_bytes: 4000 * n, algorithm: *way });
         let mut table = Table::default();

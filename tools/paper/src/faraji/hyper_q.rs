@@ -2,7 +2,7 @@
 
 use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::model::Work;
-use ggas_shared_gpu::{Algorithm, Place};
+use ggas_shared_gpu::{Algorithm, Copier, Place};
 use serde_json::json;
 
 use super::machine::{Machine, Way};
@@ -148,7 +148,8 @@ fn measure(time: Time) -> Vec<Point> {
         for ranks in RANKS {
             for bytes in (2..=22).step_by(2).map(|power| 1_usize << power) {
                 let ours = |algorithm| us(Way::Ours(algorithm), ranks, bytes);
-                let tables = (0..ranks).map(|staged| (ours(Algorithm::Static { staged }), staged));
+                let tables =
+                    (0..ranks).map(|staged| (ours(Algorithm::Static { staged, by: Copier::Engine }), staged));
                 let best = tables.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::NAN, 0));
                 let (mpi, dynamic) = (us(Way::Mpi, ranks, bytes), ours(Algorithm::Dynamic));
                 points.push(Point { has_mps, ranks, bytes, mpi, best, dynamic });

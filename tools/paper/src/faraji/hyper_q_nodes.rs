@@ -2,6 +2,7 @@
 
 use ggas_plot::{Axis, Line, Picture, Scale};
 use ggas_shared_gpu::Algorithm::{self, Btb, Dynamic, Gsb, Static};
+use ggas_shared_gpu::Copier::Engine;
 use serde_json::json;
 
 use super::flat::{Call, Library};
@@ -70,7 +71,7 @@ fn measure(call: Call, sizes: impl Iterator<Item = usize> + Clone) -> Vec<Point>
     let mut points = Vec::new();
     for (has_mps, ranks) in [false, true].into_iter().flat_map(|mps| RANKS.map(|ranks| (mps, ranks))) {
         let machine = Machine::odin(has_mps);
-        let tables: Vec<Algorithm> = (0..ranks).map(|staged| Static { staged }).collect();
+        let tables: Vec<Algorithm> = (0..ranks).map(|staged| Static { staged, by: Engine }).collect();
         for bytes in sizes.clone() {
             let us = |ways: &[Algorithm]| machine.us_in_stages(call, ways, ranks, bytes).unwrap_or(f64::NAN);
             let [mpi, gdr] = machine.us_of_libraries(call, ranks, bytes);
@@ -246,7 +247,7 @@ fn compare(machine: &Machine, bytes: usize) -> All {
         |ways: &[Algorithm]| machine.us_in_stages(Call::Allreduce, ways, 16, bytes).unwrap_or(f64::INFINITY);
     // Reduce, the library's allreduce, and broadcast, as figure 3.6 has them.
     let levels = |way| machine.us_of_levels((way, way), (NODES, 1, 16), bytes).unwrap_or(f64::INFINITY);
-    let tables: Vec<Algorithm> = (0..16).map(|staged| Static { staged }).collect();
+    let tables: Vec<Algorithm> = (0..16).map(|staged| Static { staged, by: Engine }).collect();
     let [mpi, gdr] = machine.us_of_libraries(Call::Allreduce, 16, bytes);
     All { bytes, us: [mpi, gdr, levels(Gsb), levels(Btb), stages(&tables), stages(&[Dynamic])] }
 }

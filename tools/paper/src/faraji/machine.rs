@@ -2,7 +2,9 @@
 
 use ggas_plot::Picture;
 use ggas_shared_gpu::model::{Cost, Costs, Model, Nanos, Span, Stuck, Work};
-use ggas_shared_gpu::{Algorithm, Collective, Lane, Layout, Place, Station, Waiting, Word, collective_on};
+use ggas_shared_gpu::{
+    Algorithm, Collective, Copier, Lane, Layout, Place, Station, Waiting, Word, collective_on,
+};
 
 use super::flat::{Call, Library};
 use crate::parameters::{Numbers, of_text};
@@ -184,7 +186,11 @@ impl Machine {
     /// The same without its kernel, but with the start of a copy of the leader's: all vectors in the buffer.
     pub(super) fn us_of_gathering(&self, way: Algorithm, ranks: usize, bytes: usize) -> Option<f64> {
         let kernel = Costs::of(self, 0, &Work::Reduce { slots: ranks - 1, bytes });
-        let own = Costs::of(self, 0, &Work::Copy { to: Place::Shared(0), from: Place::Input(0), bytes });
+        let own = Costs::of(
+            self,
+            0,
+            &Work::Copy { to: Place::Shared(0), from: Place::Input(0), bytes, by: Copier::Engine },
+        );
         let reduce = self.us_of_reduce(way, ranks, bytes)?;
         Some(reduce + (own.issue as f64 - (kernel.issue + kernel.time) as f64) / 1e3)
     }
@@ -221,12 +227,12 @@ impl Costs for Machine {
         let gpu = if self.between.is_some() { rank } else { rank / self.per_gpu };
         // Without MPS the GPU serves one process at a time; copies to and from the host have an engine each.
         let (start, time, unit) = match *work {
-            Work::Copy { to, from, bytes } if Lane::of(to, from) == Lane::Staged => {
+            Work::Copy { to, from, bytes, .. } if Lane::of(to, from) == Lane::Staged => {
                 let unit = unit(if matches!(to, Place::Staging(_)) { 1 } else { 2 }, gpu);
                 (self.us("staged_start_us"), self.moving(bytes, "pcie_gbytes_per_s"), unit)
             }
             // The way into or out of the GPU that holds the buffer; rank 0 and who owns an inbox are there.
-            Work::Copy { to, from, bytes } if self.is_far(rank, to, from) => {
+            Work::Copy { to, from, bytes, .. } if self.is_far(rank, to, from) => {
                 let start = self.us("direct_start_us") + self.us("event_us");
                 let unit = match (to, from) {
                     (Place::Shared(at), _) => unit(1, self.owner(at)),

@@ -1,6 +1,7 @@
 //! The figures' programs against what is counted by hand, and their answers on machines that cost something else.
 
 use ggas_shared_gpu::Algorithm::{Btb, Gsb, Static};
+use ggas_shared_gpu::Copier::Engine;
 
 use super::flat::{Call, Library};
 use super::machine::{Machine, Way};
@@ -118,7 +119,7 @@ fn stages_of_an_allgather_are_an_allgather() {
     let machine = Machine::odin(true);
     for (ranks, bytes) in [(4, 4 << 10), (8, 64 << 10), (16, 64), (16, 256 << 10), (16, MIB / 2)] {
         for staged in [0, ranks / 2, ranks - 1] {
-            let way = Static { staged };
+            let way = Static { staged, by: Engine };
             let all = |bytes| machine.us_of(Way::Ours(way), ranks, bytes).expect("it ends");
             let reduce = |bytes| machine.us_of_reduce(way, ranks, bytes).expect("it ends");
             let gather = machine.us_of_gathering(way, ranks, bytes).expect("it ends");
@@ -133,7 +134,11 @@ fn stages_of_an_allgather_are_an_allgather() {
 fn libraries_and_stages_are_what_their_parts_cost() {
     let of = |machine: &Machine, call, bytes| {
         let [mpi, gdr] = machine.us_of_libraries(call, 16, bytes);
-        (mpi, gdr, machine.us_in_stages(call, &[Static { staged: 8 }], 16, bytes).expect("it ends"))
+        (
+            mpi,
+            gdr,
+            machine.us_in_stages(call, &[Static { staged: 8, by: Engine }], 16, bytes).expect("it ends"),
+        )
     };
     let machine = Machine::odin(true);
     for call in [Call::Allreduce, Call::Allgather] {
@@ -141,6 +146,11 @@ fn libraries_and_stages_are_what_their_parts_cost() {
         assert!(gdr < mpi && mpi < ours, "{call:?}: {gdr} {mpi} {ours}");
         let (mpi, _, ours) = of(&machine, call, MIB);
         assert!(ours < mpi, "{call:?}: {ours} {mpi}");
+        // Slow loads leave the network card's copies, and a slow network loads.
+        for (slow, number) in [("load_us", 500.0), ("network_us", 50.0)] {
+            let (mpi, gdr, _) = of(&machine.with(slow, number), call, 8);
+            assert!(gdr < mpi, "{call:?}, {slow}: {gdr} {mpi}");
+        }
         // Loads, and a network, that are slow leave nothing of GPUDirect.
         let (mpi, gdr, slow) = of(&machine.with("load_us", 500.0).with("network_us", 50.0), call, 8);
         assert_eq!(gdr, mpi);
