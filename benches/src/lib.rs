@@ -44,6 +44,7 @@ mod report;
 mod ring;
 mod setup;
 mod shared_gpu;
+mod shared_methods;
 mod shared_vectors;
 mod space;
 mod staging;

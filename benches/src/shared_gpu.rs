@@ -8,12 +8,13 @@ use ggas_coll::Tuning;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job as Ranks;
 use ggas_shared_gpu::{
-    Algorithm, Collective, Config, Copier, Copies, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op,
-    SharedGpu, Table, Vector,
+    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op, SharedGpu, Table,
+    Vector,
 };
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
+use crate::shared_methods::{algorithm, has_lost, pair, text};
 use crate::shared_vectors::Vectors;
 use crate::stats::Samples;
 use crate::{BenchError, Device, Options, cores};
@@ -25,9 +26,6 @@ const SMALL: u64 = 8192;
 /// After so long a size has no more rounds, but it has so many.
 const ROUNDS: Duration = Duration::from_millis(200);
 const ROUNDS_MIN: u32 = 3;
-/// With such limits a method has no more rounds after so many at a size at which its quickest takes so much longer than another method's.
-const ROUNDS_LOST: u32 = 2;
-const LOST: f64 = 1.5;
 /// How the word begins that says so of a job whose sizes have other limits, in ms.
 const LIMIT: &str = "within:";
 /// How the word begins that says on how many GPUs processes are, by turns.
@@ -63,50 +61,6 @@ pub(crate) fn job(
     words.extend(within.map(|within| format!("{LIMIT}{}", within.as_millis())));
     words.extend_from_slice(methods);
     Job { bench: words.join(" "), rounds, trips, seed: options.seed, sizes }
-}
-
-/// The algorithm that a method's name stands for, with so many ranks; `Some(None)`: as the library chooses.
-pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>> {
-    let others = ranks.saturating_sub(1);
-    Some(Some(match method {
-        "chosen" => return Some(None),
-        "host" => Algorithm::Host,
-        "gsb" => Algorithm::Gsb,
-        "btb" => Algorithm::Btb,
-        "direct" => Algorithm::Direct,
-        "dynamic" => Algorithm::Dynamic,
-        _ => fixed(method.strip_prefix("static-")?, others)?,
-    }))
-}
-
-/// `direct`, `half`, `staged`, or how many of the copies go through the host; `stores` or `bulk`, or these with `-half` or such a number: who
-/// makes the others.
-fn fixed(method: &str, others: usize) -> Option<Algorithm> {
-    let (by, staged) = match method.split_once('-').unwrap_or((method, "0")) {
-        ("stores", staged) => (Copier::Stores, staged),
-        ("bulk", staged) => (Copier::Bulk, staged),
-        _ => (Copier::Engine, method),
-    };
-    let staged = match staged {
-        "direct" => 0,
-        "half" => others / 2,
-        "staged" => others,
-        number => number.parse().ok()?,
-    };
-    Some(Algorithm::Static { staged, by })
-}
-
-/// The algorithms inside GPUs and between them that a method's name stands for; `None`: as the library chooses.
-fn pair(method: &str) -> Option<Option<[Algorithm; 2]>> {
-    use Algorithm::{Btb, Gsb};
-    Some(Some(match method {
-        "chosen" => return Some(None),
-        "gsb-gsb" => [Gsb, Gsb],
-        "btb-gsb" => [Btb, Gsb],
-        "btb-btb" => [Btb, Btb],
-        "gsb-btb" => [Gsb, Btb],
-        _ => return None,
-    }))
 }
 
 /// Is a process of such a job.
@@ -212,7 +166,8 @@ impl Side<'_> {
         };
         let (mut times, start) = (Vec::new(), Instant::now());
         for round in 0..self.job.rounds {
-            let is_late = round >= ROUNDS_MIN && start.elapsed() > within || self.has_lost(bytes, &times);
+            let is_late = round >= ROUNDS_MIN && start.elapsed() > within
+                || (self.within.is_some() && has_lost(self.best.get(&bytes), &times));
             let said =
                 self.ranks.exchange(&[u8::from(is_late)], WITHIN).doing("meeting the other processes")?;
             if said[0] == [1] {
@@ -233,13 +188,6 @@ impl Side<'_> {
         let unlike = u64::from(first.0 != again.0);
         let runs = trips * times.len() as u64;
         self.say(method, bytes, (times, runs, copies), first.1 + again.1 + unlike)
-    }
-
-    /// Whether a method will hardly be the quickest, by its rounds so far. Only where that alone is asked for.
-    fn has_lost(&self, bytes: u64, times: &[f64]) -> bool {
-        let best =
-            self.best.get(&bytes).filter(|_| self.within.is_some() && times.len() >= ROUNDS_LOST as usize);
-        best.is_some_and(|best| times.iter().all(|time| *time > LOST * best))
     }
 
     fn call(&mut self, count: usize) -> Outcome {
@@ -374,14 +322,6 @@ impl Side<'_> {
         }
         Ok(())
     }
-}
-
-/// Through the host + by the engine, and those by kernels, if there are any.
-fn text(copies: Copies) -> String {
-    let kernels =
-        [(copies.stores, "stores"), (copies.bulk, "bulk")].into_iter().filter(|(number, _)| *number > 0);
-    let of_kernels: String = kernels.map(|(number, name)| format!("+{number} {name}")).collect();
-    format!("{}+{}{of_kernels}", copies.staged, copies.engine)
 }
 
 /// In their order, or in that of a binomial tree.

@@ -9,7 +9,8 @@ use ggas_shared_gpu::{Choice, Choices, Collective, Mps};
 use crate::bench::shared_gpu::{Figures, notes};
 use crate::error::Doing;
 use crate::job::Line;
-use crate::shared_gpu::{algorithm, bench, job};
+use crate::shared_gpu::{bench, job};
+use crate::shared_methods::algorithm;
 use crate::team::Task;
 use crate::{BenchError, Device, Options, Progress, Report, Team};
 

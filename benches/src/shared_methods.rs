@@ -1,0 +1,108 @@
+//! Methods of `shared-gpu-*`: what their names stand for, and which of them are not worth more rounds.
+
+use ggas_shared_gpu::{Algorithm, Copier, Copies};
+
+/// A method that takes so much longer than another one in so many rounds will hardly be the quickest.
+const LOST: f64 = 1.5;
+const LOST_ROUNDS: usize = 2;
+
+/// The algorithm that a method's name stands for, with so many ranks; `Some(None)`: as the library chooses.
+pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>> {
+    let others = ranks.saturating_sub(1);
+    Some(Some(match method {
+        "chosen" => return Some(None),
+        "host" => Algorithm::Host,
+        "gsb" => Algorithm::Gsb,
+        "btb" => Algorithm::Btb,
+        "direct" => Algorithm::Direct,
+        "dynamic" => Algorithm::Dynamic,
+        _ => fixed(method.strip_prefix("static-")?, others)?,
+    }))
+}
+
+/// `direct`, `half`, `staged`, or how many of the copies go through the host; `stores` or `bulk`, or these with `-half` or such a number: who
+/// makes the others.
+fn fixed(method: &str, others: usize) -> Option<Algorithm> {
+    let (by, staged) = match method.split_once('-').unwrap_or((method, "0")) {
+        ("stores", staged) => (Copier::Stores, staged),
+        ("bulk", staged) => (Copier::Bulk, staged),
+        _ => (Copier::Engine, method),
+    };
+    let staged = match staged {
+        "direct" => 0,
+        "half" => others / 2,
+        "staged" => others,
+        number => number.parse().ok()?,
+    };
+    Some(Algorithm::Static { staged, by })
+}
+
+/// The algorithms inside GPUs and between them that a method's name stands for; `None`: as the library chooses.
+pub(crate) fn pair(method: &str) -> Option<Option<[Algorithm; 2]>> {
+    use Algorithm::{Btb, Gsb};
+    Some(Some(match method {
+        "chosen" => return Some(None),
+        "gsb-gsb" => [Gsb, Gsb],
+        "btb-gsb" => [Btb, Gsb],
+        "btb-btb" => [Btb, Btb],
+        "gsb-btb" => [Gsb, Btb],
+        _ => return None,
+    }))
+}
+
+/// Through the host + by the engine, and those by kernels, if there are any.
+pub(crate) fn text(copies: Copies) -> String {
+    let kernels =
+        [(copies.stores, "stores"), (copies.bulk, "bulk")].into_iter().filter(|(number, _)| *number > 0);
+    let of_kernels: String = kernels.map(|(number, name)| format!("+{number} {name}")).collect();
+    format!("{}+{}{of_kernels}", copies.staged, copies.engine)
+}
+
+/// Whether a method will hardly be the quickest, by its rounds so far and the quickest one of the methods before.
+pub(crate) fn has_lost(best: Option<&f64>, times: &[f64]) -> bool {
+    best.is_some_and(|best| times.len() >= LOST_ROUNDS && times.iter().all(|time| *time > LOST * best))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_static_ones_say_how_many_copies_are_staged_and_who_makes_the_others() {
+        let of = |staged, by| Some(Some(Algorithm::Static { staged, by }));
+        use Copier::*;
+        for (name, found) in [
+            ("static-direct", of(0, Engine)),
+            ("static-half", of(3, Engine)),
+            ("static-staged", of(7, Engine)),
+            ("static-5", of(5, Engine)),
+            ("static-stores", of(0, Stores)),
+            ("static-stores-half", of(3, Stores)),
+            ("static-bulk", of(0, Bulk)),
+            ("static-bulk-2", of(2, Bulk)),
+            ("chosen", Some(None)),
+        ] {
+            assert_eq!(algorithm(name, 8), found, "{name}");
+        }
+        for name in
+            ["static-", "static", "static-multicast", "static-stores-", "static-half-stores", "stores"]
+        {
+            assert_eq!(algorithm(name, 8), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn copies_by_kernels_are_said_where_there_are_any() {
+        let copies = Copies { staged: 2, engine: 5, ..Copies::default() };
+        assert_eq!(text(copies), "2+5");
+        assert_eq!(text(Copies { stores: 1, bulk: 3, ..copies }), "2+5+1 stores+3 bulk");
+    }
+
+    #[test]
+    fn a_method_has_lost_once_two_rounds_take_clearly_longer_than_another_one() {
+        assert!(has_lost(Some(&10.0), &[16.0, 15.1]));
+        assert!(!has_lost(Some(&10.0), &[16.0]), "one may be late by chance");
+        assert!(!has_lost(Some(&10.0), &[16.0, 14.9, 16.0]));
+        assert!(!has_lost(None, &[16.0, 16.0]), "the first one");
+    }
+}
