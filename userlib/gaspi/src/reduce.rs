@@ -31,12 +31,22 @@ pub enum Datatype {
     Long,
     /// `u64`
     Ulong,
+    /// `i8`; this and the next three are not in GASPI.
+    Int8,
+    /// `u8`: a byte.
+    Uint8,
+    /// `i16`
+    Int16,
+    /// `u16`
+    Uint16,
 }
 
 impl Datatype {
     /// Bytes of an element.
     pub const fn size(self) -> usize {
         match self {
+            Datatype::Int8 | Datatype::Uint8 => 1,
+            Datatype::Int16 | Datatype::Uint16 => 2,
             Datatype::Int | Datatype::Uint | Datatype::Float => 4,
             Datatype::Double | Datatype::Long | Datatype::Ulong => 8,
         }
@@ -66,6 +76,10 @@ pub(crate) fn combine(operation: Operation, datatype: Datatype, one: &mut [u8], 
         Datatype::Uint => fold!(u32, operation, one, two, u32::wrapping_add),
         Datatype::Long => fold!(i64, operation, one, two, i64::wrapping_add),
         Datatype::Ulong => fold!(u64, operation, one, two, u64::wrapping_add),
+        Datatype::Int8 => fold!(i8, operation, one, two, i8::wrapping_add),
+        Datatype::Uint8 => fold!(u8, operation, one, two, u8::wrapping_add),
+        Datatype::Int16 => fold!(i16, operation, one, two, i16::wrapping_add),
+        Datatype::Uint16 => fold!(u16, operation, one, two, u16::wrapping_add),
         Datatype::Float => fold!(f32, operation, one, two, |a: f32, b: f32| a + b),
         Datatype::Double => fold!(f64, operation, one, two, |a: f64, b: f64| a + b),
     }
@@ -95,6 +109,10 @@ mod tests {
         check!(u32, Datatype::Uint, 2, u32::MAX, 1);
         check!(i64, Datatype::Long, -1, i64::MIN + 3 - i64::MIN, 2);
         check!(u64, Datatype::Ulong, 2, u64::MAX, 1);
+        check!(i8, Datatype::Int8, -5, i8::MAX, i8::MAX - 5);
+        check!(u8, Datatype::Uint8, 2, u8::MAX, 1);
+        check!(i16, Datatype::Int16, -5, i16::MAX, i16::MAX - 5);
+        check!(u16, Datatype::Uint16, 2, u16::MAX, 1);
         check!(f32, Datatype::Float, -1.5, 2.0, 0.5);
         check!(f64, Datatype::Double, -1.5, 1e300, 1e300);
     }

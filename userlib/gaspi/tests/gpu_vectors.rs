@@ -84,6 +84,13 @@ fn long_vectors(gaspi: &Gaspi) {
             reduce(group, count, operation, Datatype::Double, &|value| (value as f64).to_ne_bytes().into());
             reduce(group, count, operation, Datatype::Long, &|value| value.to_ne_bytes().into());
             reduce(group, count, operation, Datatype::Ulong, &|value| value.to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Int16, &|value| (value as i16).to_ne_bytes().into());
+            reduce(group, count, operation, Datatype::Uint16, &|value| (value as u16).to_ne_bytes().into());
+            // Their sums wrap; the values themselves are no numbers of 8 bits.
+            if operation == Operation::Sum {
+                reduce(group, count, operation, Datatype::Int8, &|value| (value as i8).to_ne_bytes().into());
+                reduce(group, count, operation, Datatype::Uint8, &|value| vec![value as u8]);
+            }
         }
     }
     // The largest of numbers without sign is none below zero.
@@ -191,6 +198,8 @@ fn from_and_to_roots(gaspi: &Gaspi, way: GpuWay, count: usize) {
         gaspi.load(0, bytes as u64, &mut got).unwrap();
         got
     };
+    // Bytes, of which parts begin anywhere.
+    let few = (8 * count - 1).min(1001);
     let of_group = |group| {
         let members = gaspi.group_ranks(group).unwrap();
         for root in [members[0], members[members.len() - 1]] {
@@ -205,11 +214,18 @@ fn from_and_to_roots(gaspi: &Gaspi, way: GpuWay, count: usize) {
                 .unwrap();
             let last = if me == root { members[members.len() - 1] } else { root };
             assert!(got(8 * count) == vector(last), "{group}: to {root}");
+            // SAFETY: as above.
+            unsafe { gaspi.gpu_broadcast(group, root, out, few, Datatype::Uint8, BLOCK) }.unwrap();
+            assert!(got(few) == vector(root)[..few], "{group}: bytes from {root}");
         }
         // SAFETY: as above.
         unsafe { gaspi.gpu_allgather(group, at, out, count, Datatype::Long, BLOCK) }.unwrap();
         let all: Vec<u8> = members.iter().flat_map(|rank| vector(*rank)).collect();
         assert!(got(all.len()) == all, "{group}: all together");
+        // SAFETY: as above.
+        unsafe { gaspi.gpu_allgather(group, at, out, few, Datatype::Uint8, BLOCK) }.unwrap();
+        let all: Vec<u8> = members.iter().flat_map(|rank| vector(*rank)[..few].to_vec()).collect();
+        assert!(got(all.len()) == all, "{group}: bytes, all together");
     };
     of_group(GROUP_ALL);
     // Not rank 0, and a group of the same id of all but rank 1 behind it.

@@ -36,8 +36,8 @@ struct shared_gpu_words {
 namespace shared_gpu
 {
 
-/* The codes of kernels/src/coll.h, which are not for other crates' kernels to include, and behind them two of our own. */
-enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16, UINT32, UINT64 };
+/* The codes of kernels/src/coll.h, which are not for other crates' kernels to include, and behind them six of our own. */
+enum : uint32_t { FLOAT, DOUBLE, INT32, INT64, HALF, BFLOAT16, UINT32, UINT64, INT8, UINT8, INT16, UINT16 };
 enum : uint32_t { SUM, PROD, MIN, MAX, AND, OR, XOR };
 
 #ifdef GGAS_EXECUTOR
@@ -140,6 +140,14 @@ GGAS_FN void reduce(const shared_gpu_reduce &args)
 		return reduce_whole<uint32_t>(args);
 	case UINT64:
 		return reduce_whole<uint64_t>(args);
+	case INT8:
+		return reduce_whole<int8_t>(args);
+	case UINT8:
+		return reduce_whole<uint8_t>(args);
+	case INT16:
+		return reduce_whole<int16_t>(args);
+	case UINT16:
+		return reduce_whole<uint16_t>(args);
 	}
 }
 

@@ -20,11 +20,19 @@ pub enum Element {
     Uint32,
     /// `uint64_t`.
     Uint64,
+    /// `int8_t`. Sums and products of these and the next ones wrap, as of all whole numbers.
+    Int8,
+    /// `uint8_t`: a byte.
+    Uint8,
+    /// `int16_t`.
+    Int16,
+    /// `uint16_t`.
+    Uint16,
 }
 
 impl Element {
     /// All of them, by code.
-    pub const ALL: [Element; 8] = [
+    pub const ALL: [Element; 12] = [
         Element::Float,
         Element::Double,
         Element::Int32,
@@ -33,19 +41,24 @@ impl Element {
         Element::Bfloat16,
         Element::Uint32,
         Element::Uint64,
+        Element::Int8,
+        Element::Uint8,
+        Element::Int16,
+        Element::Uint16,
     ];
 
     /// Bytes of one.
     pub fn size(self) -> usize {
         match self {
-            Self::Half | Self::Bfloat16 => 2,
+            Self::Int8 | Self::Uint8 => 1,
+            Self::Half | Self::Bfloat16 | Self::Int16 | Self::Uint16 => 2,
             Self::Float | Self::Int32 | Self::Uint32 => 4,
             Self::Double | Self::Int64 | Self::Uint64 => 8,
         }
     }
 
     pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Self::Int32 | Self::Int64 | Self::Uint32 | Self::Uint64)
+        !matches!(self, Self::Float | Self::Double | Self::Half | Self::Bfloat16)
     }
 }
 

@@ -75,6 +75,10 @@ module GASPI_types
   integer(gaspi_datatype_t), parameter :: GASPI_TYPE_DOUBLE = 3
   integer(gaspi_datatype_t), parameter :: GASPI_TYPE_LONG = 4
   integer(gaspi_datatype_t), parameter :: GASPI_TYPE_ULONG = 5
+  integer(gaspi_datatype_t), parameter :: GASPI_TYPE_INT8 = 6
+  integer(gaspi_datatype_t), parameter :: GASPI_TYPE_UINT8 = 7
+  integer(gaspi_datatype_t), parameter :: GASPI_TYPE_INT16 = 8
+  integer(gaspi_datatype_t), parameter :: GASPI_TYPE_UINT16 = 9
 
   integer(gaspi_network_t), parameter :: GASPI_IB = 0
   integer(gaspi_network_t), parameter :: GASPI_ROCE = 1

@@ -87,7 +87,12 @@ typedef enum {
 	GASPI_TYPE_FLOAT = 2,
 	GASPI_TYPE_DOUBLE = 3,
 	GASPI_TYPE_LONG = 4,
-	GASPI_TYPE_ULONG = 5
+	GASPI_TYPE_ULONG = 5,
+	/* Not in GASPI: of int8_t, uint8_t (bytes), int16_t and uint16_t; their sums wrap. */
+	GASPI_TYPE_INT8 = 6,
+	GASPI_TYPE_UINT8 = 7,
+	GASPI_TYPE_INT16 = 8,
+	GASPI_TYPE_UINT16 = 9
 } gaspi_datatype_t;
 
 typedef enum {

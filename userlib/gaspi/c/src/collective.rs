@@ -13,8 +13,18 @@ pub type Reduce = Option<
 >;
 
 pub(crate) const OPERATIONS: [Operation; 3] = [Operation::Min, Operation::Max, Operation::Sum];
-pub(crate) const DATATYPES: [Datatype; 6] =
-    [Datatype::Int, Datatype::Uint, Datatype::Float, Datatype::Double, Datatype::Long, Datatype::Ulong];
+pub(crate) const DATATYPES: [Datatype; 10] = [
+    Datatype::Int,
+    Datatype::Uint,
+    Datatype::Float,
+    Datatype::Double,
+    Datatype::Long,
+    Datatype::Ulong,
+    Datatype::Int8,
+    Datatype::Uint8,
+    Datatype::Int16,
+    Datatype::Uint16,
+];
 
 /// An argument of a call that is a number of a list.
 pub(crate) fn of_list<T: Copy>(call: &str, all: &[T], name: &str, number: c_uint) -> Result<T, GaspiError> {

@@ -20,7 +20,12 @@ impl Gaspi {
         let most = self.config().allreduce_elem_max.max(1) as usize;
         let (clock, began) = (self.shared.clock(), self.shared.clock().now());
         let vectors = if call.what == What::Allgather { ranks.len() } else { 1 };
-        let words = if size == 4 { Datatype::Uint } else { Datatype::Ulong };
+        let words = match size {
+            1 => Datatype::Uint8,
+            2 => Datatype::Uint16,
+            4 => Datatype::Uint,
+            _ => Datatype::Ulong,
+        };
         let mut at = std::mem::take(done);
         while at < vectors * count {
             let (vector, within) = (at / count, at % count);

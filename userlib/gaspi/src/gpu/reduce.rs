@@ -377,6 +377,8 @@ fn reduced(datatype: Datatype, operation: Operation) -> (Element, Op) {
         (Datatype::Double, _) => Element::Double,
         (Datatype::Int, Operation::Min | Operation::Max) => Element::Int32,
         (Datatype::Long, Operation::Min | Operation::Max) => Element::Int64,
+        (Datatype::Int8, Operation::Min | Operation::Max) => Element::Int8,
+        (Datatype::Int16, Operation::Min | Operation::Max) => Element::Int16,
         _ => moved(datatype),
     };
     let op = match operation {
@@ -389,5 +391,10 @@ fn reduced(datatype: Datatype, operation: Operation) -> (Element, Op) {
 
 /// What only moves is words.
 fn moved(datatype: Datatype) -> Element {
-    if datatype.size() == 4 { Element::Uint32 } else { Element::Uint64 }
+    match datatype.size() {
+        1 => Element::Uint8,
+        2 => Element::Uint16,
+        4 => Element::Uint32,
+        _ => Element::Uint64,
+    }
 }
