@@ -2,7 +2,8 @@
 
 use ggas_gpu::{Event, Gpu, Stream};
 
-use super::{Ends, Places, Shape, ramped};
+use super::{Ends, Places, Shape};
+use crate::copy::blocks;
 use crate::error::HpeError;
 
 /// Work that is carried out in order, and waits for other such work by events: a stream.
@@ -68,7 +69,7 @@ unsafe fn queue<L: Line>(
     (dst, src, len): (u64, u64, usize),
 ) -> Result<(), HpeError> {
     let count = there.len();
-    for (block, (offset, bytes)) in ramped(len, size).enumerate() {
+    for (block, (offset, bytes)) in blocks(len, size).enumerate() {
         let place = block % count;
         let at = at(place);
         if block >= count {

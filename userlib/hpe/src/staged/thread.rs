@@ -2,8 +2,9 @@
 
 use ggas_gpu::{Event, Gpu, Stream};
 
-use super::{Ends, MOST, Places, Shape, ramped};
+use super::{Ends, MOST, Places, Shape};
 use crate::context::{Context, Ticket};
+use crate::copy::blocks;
 use crate::error::HpeError;
 
 /// Blocks on their way to the pair, by place: where they are in the whole, and their bytes.
@@ -93,7 +94,7 @@ pub(super) unsafe fn by_thread(
         // SAFETY: the caller's contract; the block is there.
         unsafe { into.submit(place, ends.dst + offset as u64, places.at(place), bytes) }
     };
-    for (block, (offset, bytes)) in ramped(ends.len, size).enumerate() {
+    for (block, (offset, bytes)) in blocks(ends.len, size).enumerate() {
         let place = block % count;
         into.finish(place)?;
         // SAFETY: the caller's contract; what was there has been sent.
