@@ -1,80 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // gmpi-himeno (GMPI paper, VI B): Himeno with halos and convergence by MPI calls of one kernel, by puts of the same kernel, and the
 // kernels of its rival, which end for each call of the host.
-#include "bench_himeno_sides.cuh"
+#include "bench_gmpi_himeno.cuh"
 #include "himeno_units.cuh"
 #include "ggas/coll.cuh"
-#include "ggas/gmpi.cuh"
 
 namespace bench_gmpi_himenos
 {
-
-using bench_himenos::pointer;
 
 constexpr int halo_tag = 1;
 
 /* Shared memory in which a block keeps coefficients: what a block may have without being asked for more, less what calls need. */
 constexpr uint32_t kept_bytes = 45056;
-
-/* A boundary that this node exchanges, and the floats of it that the calling block has. Of each field its own places. */
-struct message {
-	const bench_himeno_side *side;
-	float *out[2], *in[2];
-	float *there[2];	/* by puts */
-	const float *came[2];
-	uint64_t begin, end;
-	uint32_t node;
-	bool packed;
-
-	GGAS_FN int count() const { return static_cast<int>(end - begin); }
-};
-
-/* What lies together goes from field to field, but by the daemon: it takes attached memory. */
-GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number)
-{
-	const bench_himeno &grid = args.grid;
-	const bench_himeno_side &side = bench_himenos::side_of(grid, number);
-	const ggas_window &window = *pointer<const ggas_window>(grid.window);
-	bool whole = args.way == BENCH_GMPI_DAEMON;
-	uint64_t floats = bench_himenos::floats_of(side), piece = ggas_block(), pieces = args.pieces;
-	/* Pieces begin at multiples of 128 bytes. */
-	auto cut = [=](uint64_t piece) { return piece >= pieces ? floats : floats * piece / pieces / 32 * 32; };
-	message m = { &side, {}, {}, {}, {}, whole ? 0 : cut(piece), whole ? floats : cut(piece + 1), side.node, side.packed || whole };
-	uint64_t at = pointer<const uint64_t>(args.place)[number];
-	for (uint32_t i = 0; i < 2; i++) {
-		float *field = bench_himenos::field(grid, i);
-		m.out[i] = m.packed ? pointer<float>(args.message + at) : field + side.from;
-		m.in[i] = m.packed ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond;
-		m.there[i] = m.packed ? ggas_pointer_of_node<float>(&window, side.node, side.arrives_there[i]) :
-					ggas_pointer_of_node<float>(&window, side.node, grid.field[i]) + side.to;
-		m.came[i] = pointer<const float>(window.local + side.arrives[i]);
-	}
-	return m;
-}
-
-/* The boundaries of the calling block, looked up once: it takes longer than to send one. */
-class messages {
-public:
-	GGAS_FN explicit messages(const bench_gmpi_himeno &args) : args_(args), kept_(room())
-	{
-		for (uint32_t i = ggas_thread(); i < args.grid.sides && i < most; i += ggas_threads())
-			kept_[i] = message_of(args, i);
-		ggas_syncthreads();
-	}
-	GGAS_FN uint32_t count() const { return args_.grid.sides; }
-	GGAS_FN message operator[](uint32_t i) const { return i < most ? kept_[i] : message_of(args_, i); }
-
-private:
-	static constexpr uint32_t most = 8;
-	GGAS_FN static message *room()
-	{
-		GGAS_SHARED_ARRAY(message, kept, most);
-		return kept;
-	}
-
-	const bench_gmpi_himeno &args_;
-	message *kept_;
-};
 
 /* Of the field that iteration `next` reads. */
 GGAS_FN void pack_all(const bench_gmpi_himeno &args, const messages &all, uint64_t next, uint64_t self, uint64_t threads)
@@ -104,20 +41,18 @@ GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, const messages &all, gm
 	if (sides == 1) {
 		message m = all[0];
 		int node = static_cast<int>(m.node);
-		return GMPI_Sendrecv(buf, m.out[field] + m.begin, m.count(), MPI_FLOAT, node, halo_tag, m.in[field] + m.begin, m.count(),
-				     MPI_FLOAT, node, halo_tag, args.comm, MPI_STATUS_IGNORE);
+		return GMPI_Sendrecv(buf, m.out[field], m.count, m.type, node, halo_tag, m.in[field], m.count, m.type, node, halo_tag,
+				     args.comm, MPI_STATUS_IGNORE);
 	}
 	MPI_Request *requests = pointer<MPI_Request>(args.requests) + uint64_t(ggas_block()) * 2 * sides;
 	int error = MPI_SUCCESS;
 	for (uint32_t i = 0; i < sides && !error; i++) {
 		message m = all[i];
-		error = GMPI_Irecv(buf, m.in[field] + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.node), halo_tag, args.comm,
-				   &requests[i]);
+		error = GMPI_Irecv(buf, m.in[field], m.count, m.type, static_cast<int>(m.node), halo_tag, args.comm, &requests[i]);
 	}
 	for (uint32_t i = 0; i < sides && !error; i++) {
 		message m = all[i];
-		error = GMPI_Isend(buf, m.out[field] + m.begin, m.count(), MPI_FLOAT, static_cast<int>(m.node), halo_tag, args.comm,
-				   &requests[sides + i]);
+		error = GMPI_Isend(buf, m.out[field], m.count, m.type, static_cast<int>(m.node), halo_tag, args.comm, &requests[sides + i]);
 	}
 	return error ? error : GMPI_Waitall(buf, static_cast<int>(2 * sides), requests, MPI_STATUSES_IGNORE);
 }
@@ -252,11 +187,7 @@ GGAS_FN int halo(const bench_gmpi_himeno &args, const messages &all, const ggas_
 		return GGAS_OK;
 	if (args.way == BENCH_GMPI_PUT)
 		return halo_by_puts(args, all, window, next);
-	pack_all(args, all, next, ggas_thread(), ggas_threads());
-	int error = halo_by_calls(args, all, buf, next);
-	if (!error)
-		unpack_all(args, all, next, ggas_thread(), ggas_threads());
-	return error;
+	return halo_by_calls(args, all, buf, next);
 }
 
 struct solver {
