@@ -200,6 +200,10 @@ impl Attached {
         let (below, above) = shape.reach();
         let begin = u64::try_from(i128::from(address) + below).map_err(|_| Class::BUFFER)?;
         let all = self.span(begin, u64::try_from(above - below).map_err(|_| Class::BUFFER)?)?;
+        // Blocks may overlap, and the daemon has a copy of them.
+        if len > all.memory.len() as u64 {
+            return Err(Class::COUNT);
+        }
         let offset = all.offset + (address - begin) as usize;
         let len = usize::try_from(len).map_err(|_| Class::COUNT)?;
         Ok(Span { offset, len, shape: Some(shape), ..all })
@@ -236,5 +240,30 @@ mod tests {
             assert_eq!(attached.span(address, len).err(), Some(Class::BUFFER), "{address:#x} {len}");
         }
         assert_eq!(attached.span(0, 0).map(|span| span.len), Ok(0));
+    }
+
+    #[test]
+    fn shapes_are_read_and_written_block_by_block_in_their_memory() {
+        let memory = Arc::new(Processor::cpu().alloc(1000).expect("memory"));
+        memory.write(0, &(0..250).cycle().take(1000).collect::<Vec<u8>>()).expect("in range");
+        let mut attached = Attached::default();
+        attached.add(memory.clone(), true).expect("the first");
+        let start = memory.address();
+        // Two rows of three blocks of two bytes: blocks go down, rows up.
+        let shape = Shape { block: 2, count: 3, rows: 2, stride: -5, pitch: 100 };
+        let span = attached.shaped(start + 10, shape).expect("all of it is there");
+        assert_eq!(span.read().expect("in range"), [10, 11, 5, 6, 0, 1, 110, 111, 105, 106, 100, 101]);
+        span.write(3, &[0xf1, 0xf2, 0xf3, 0xf4, 0xf5]).expect("in range");
+        assert_eq!(
+            span.read().expect("in range"),
+            [10, 11, 5, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 105, 106, 100, 101]
+        );
+        assert_eq!(attached.shaped(start + 9, shape).err(), Some(Class::BUFFER), "the last block of a row");
+        assert_eq!(attached.shaped(start + 899, shape).err(), Some(Class::BUFFER), "the last row");
+        assert!(attached.shaped(start + 898, shape).is_ok());
+        let many = Shape { block: 1, count: u32::MAX, rows: u32::MAX, stride: 0, pitch: 0 };
+        assert_eq!(attached.shaped(start, many).err(), Some(Class::COUNT), "more than there is memory");
+        let far = Shape { stride: i64::MIN, pitch: i64::MIN, ..many };
+        assert_eq!(attached.shaped(start, far).err(), Some(Class::BUFFER));
     }
 }

@@ -186,7 +186,6 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 	uint64_t sent = there->sent, emptied = there->emptied, sends = there->sends.posted;
 	uint64_t taken = here->taken, told = here->told, receives = here->receives.posted, mine = here->mine;
 	bool sends_now = there->theirs && sends == there->sends.done && direct_is_short(out.bytes, slot_bytes) && sent - emptied < slots;
-	/* A long receive tells its place at once, which is the leader's way. */
 	bool receives_now = mine && receives == here->receives.done && direct_is_short(in.bytes, slot_bytes);
 	if ((out.is_wanted && !sends_now) || (in.is_wanted && !receives_now))
 		return { false, false, GMPI_SUCCESS };
@@ -247,6 +246,11 @@ GGAS_FN direct_now direct_try_all(const gmpi_buf *buf, const gmpi_direct *direct
 	bool fails = out && direct_asked(direct, false, out->data, out->rank, out->tag);
 	fails |= in && direct_asked(direct, true, in->data, in->rank, in->tag);
 	if (fails)
+		return { false, false, GMPI_SUCCESS };
+	/* A long one is the leader's, before anything is looked up. */
+	uint64_t slot_bytes = direct->slot_bytes;
+	auto is_long = [=](const direct_words *words) { return words && !direct_is_short(words->data.bytes(), slot_bytes); };
+	if (is_long(out) || is_long(in))
 		return { false, false, GMPI_SUCCESS };
 	auto wish = [](const direct_words *words) -> direct_wish {
 		if (!words)

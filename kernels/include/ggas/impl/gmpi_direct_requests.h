@@ -165,8 +165,9 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 	uint64_t slots = direct->slots, slot_bytes = direct->slot_bytes;
 	gmpi_direct_op *op = state->receive + done % GMPI_DIRECT_OPS;
 	uint64_t address = op->address, most = op->bytes;
+	bool shaped = op->shaped;
 	int wanted = op->tag;
-	if (!mine || op->shaped || static_cast<uint32_t>(done + 1) != static_cast<uint32_t>(handle))
+	if (!mine || static_cast<uint32_t>(done + 1) != static_cast<uint32_t>(handle))
 		return { false, 0, 0, 0 };
 	ggas_u128 *first = direct_line(mine, taken, slots, slot_bytes), seen = { 0, 0 };
 	/* Each lane looks at its own line. */
@@ -179,7 +180,7 @@ GGAS_FN direct_outcome direct_take_now(const gmpi_buf *buf, const gmpi_direct *d
 	}
 	uint64_t info = team::from_first(seen.lo), total = info >> 32;
 	int tag = static_cast<int>(info & 0xffffffff);
-	if (!here || !direct_is_short(total, slot_bytes))
+	if (!here || shaped || !direct_is_short(total, slot_bytes))
 		return { false, 0, 0, 0 };
 	bool wrong = wanted != GMPI_ANY_TAG && wanted != tag;
 	uint64_t fits = wrong ? 0 : total < most ? total : most;
@@ -225,7 +226,7 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 	gmpi_direct_end *end = receives ? &state->receives : &state->sends;
 	uint64_t number = end->posted;
 	auto has_room = [=] {
-		return receives ? direct_makes_room<Scope>(state, number) : number - end->done < GMPI_DIRECT_OPS;
+		return receives ? number < state->room || direct_makes_room<Scope>(state, number) : number - end->done < GMPI_DIRECT_OPS;
 	};
 	if (!has_room()) {
 		jobs = direct_progress<Scope>(buf, direct, line, jobs).jobs;
