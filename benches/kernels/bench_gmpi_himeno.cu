@@ -17,7 +17,7 @@ constexpr uint32_t kept_bytes = 45056;
 GGAS_FN void pack_all(const bench_gmpi_himeno &args, const messages &all, uint64_t next, uint64_t self, uint64_t threads)
 {
 	for (uint32_t i = 0; i < all.count(); i++) {
-		message m = all[i];
+		const message &m = all[i];
 		if (m.packed)
 			bench_himenos::pack(args.grid, *m.side, bench_himenos::field(args.grid, next), m.out[next & 1], m.begin, m.end, self,
 					    threads);
@@ -27,7 +27,7 @@ GGAS_FN void pack_all(const bench_gmpi_himeno &args, const messages &all, uint64
 GGAS_FN void unpack_all(const bench_gmpi_himeno &args, const messages &all, uint64_t next, uint64_t self, uint64_t threads)
 {
 	for (uint32_t i = 0; i < all.count(); i++) {
-		message m = all[i];
+		const message &m = all[i];
 		if (m.packed)
 			bench_himenos::unpack(args.grid, *m.side, bench_himenos::field(args.grid, next), m.in[next & 1], m.begin, m.end, self,
 					      threads);
@@ -39,7 +39,7 @@ GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, const messages &all, gm
 {
 	uint32_t sides = all.count(), field = next & 1;
 	if (sides == 1) {
-		message m = all[0];
+		const message &m = all[0];
 		int node = static_cast<int>(m.node);
 		return GMPI_Sendrecv(buf, m.out[field], m.count, m.type, node, halo_tag, m.in[field], m.count, m.type, node, halo_tag,
 				     args.comm, MPI_STATUS_IGNORE);
@@ -47,11 +47,11 @@ GGAS_FN int halo_by_calls(const bench_gmpi_himeno &args, const messages &all, gm
 	MPI_Request *requests = pointer<MPI_Request>(args.requests) + uint64_t(ggas_block()) * 2 * sides;
 	int error = MPI_SUCCESS;
 	for (uint32_t i = 0; i < sides && !error; i++) {
-		message m = all[i];
+		const message &m = all[i];
 		error = GMPI_Irecv(buf, m.in[field], m.count, m.type, static_cast<int>(m.node), halo_tag, args.comm, &requests[i]);
 	}
 	for (uint32_t i = 0; i < sides && !error; i++) {
-		message m = all[i];
+		const message &m = all[i];
 		error = GMPI_Isend(buf, m.out[field], m.count, m.type, static_cast<int>(m.node), halo_tag, args.comm, &requests[sides + i]);
 	}
 	return error ? error : GMPI_Waitall(buf, static_cast<int>(2 * sides), requests, MPI_STATUSES_IGNORE);
@@ -64,8 +64,8 @@ GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const messages &all, con
 	float *field = bench_himenos::field(grid, next);
 	uint64_t flag = ggas_block() * sizeof(uint64_t);
 	for (uint32_t i = 0; i < all.count(); i++) {
-		message m = all[i];
-		bench_himenos::pack(grid, *m.side, field, m.there[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
+		const message &m = all[i];
+		bench_himenos::pack(grid, *m.side, field, m.out[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
 	}
 	ggas_syncthreads();
 	const uint64_t *awaited = nullptr;
@@ -79,9 +79,9 @@ GGAS_FN int halo_by_puts(const bench_gmpi_himeno &args, const messages &all, con
 	if (int error = ggas_parts_wait(window, awaited, next, peer))
 		return error;
 	for (uint32_t i = 0; i < all.count(); i++) {
-		message m = all[i];
+		const message &m = all[i];
 		if (m.packed)
-			bench_himenos::unpack(grid, *m.side, field, m.came[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
+			bench_himenos::unpack(grid, *m.side, field, m.in[next & 1], m.begin, m.end, ggas_thread(), ggas_threads());
 	}
 	return GGAS_OK;
 }

@@ -14,13 +14,11 @@ using bench_himenos::pointer;
 /* A boundary that this node exchanges, and what the calling block has of it. Of each field its own places. */
 struct message {
 	const bench_himeno_side *side;
-	float *out[2], *in[2];	/* by calls: `count` of `type`; packed, the boundary's first float */
+	float *out[2], *in[2];	/* by calls: `count` of `type`; packed, and by puts: the boundary's first float, there and as it came */
 	MPI_Datatype type;
 	int count;
-	float *there[2];	/* by puts: floats [begin, end) of the boundary */
-	const float *came[2];
-	uint64_t begin, end;
 	uint32_t node;
+	uint64_t begin, end;	/* floats of it */
 	bool packed;		/* by kernels, around calls or puts */
 };
 
@@ -63,20 +61,23 @@ GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number)
 	auto cut = [=](uint64_t piece) { return piece >= pieces ? floats : floats * piece / pieces / 32 * 32; };
 	message m = {};
 	m.side = &side;
+	m.node = side.node;
 	m.begin = whole ? 0 : cut(piece);
 	m.end = whole ? floats : cut(piece + 1);
-	m.node = side.node;
-	m.packed = whole || (side.packed && !direct);
 	m.type = MPI_FLOAT;
 	m.count = static_cast<int>(m.end - m.begin);
+	m.packed = whole || (side.packed && !direct);
 	uint64_t at = pointer<const uint64_t>(args.place)[number];
 	for (uint32_t i = 0; i < 2; i++) {
 		float *field = bench_himenos::field(grid, i);
-		m.out[i] = m.packed ? pointer<float>(args.message + at) : field + side.from + m.begin;
-		m.in[i] = m.packed ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond + m.begin;
-		m.there[i] = m.packed ? ggas_pointer_of_node<float>(&window, side.node, side.arrives_there[i]) :
-					ggas_pointer_of_node<float>(&window, side.node, grid.field[i]) + side.to;
-		m.came[i] = pointer<const float>(window.local + side.arrives[i]);
+		if (args.way == BENCH_GMPI_PUT) {
+			m.out[i] = m.packed ? ggas_pointer_of_node<float>(&window, side.node, side.arrives_there[i]) :
+					      ggas_pointer_of_node<float>(&window, side.node, grid.field[i]) + side.to;
+			m.in[i] = pointer<float>(window.local + side.arrives[i]);
+		} else {
+			m.out[i] = whole ? pointer<float>(args.message + at) : field + side.from + m.begin;
+			m.in[i] = whole ? pointer<float>(args.message + args.message_bytes + at) : field + side.beyond + m.begin;
+		}
 	}
 	if (side.packed && direct)
 		take_slices(args, side, &m);
@@ -86,24 +87,25 @@ GGAS_FN message message_of(const bench_gmpi_himeno &args, uint32_t number)
 /* The boundaries of the calling block, looked up once: it takes longer than to send one. */
 class messages {
 public:
-	GGAS_FN explicit messages(const bench_gmpi_himeno &args) : args_(args), kept_(room())
+	GGAS_FN explicit messages(const bench_gmpi_himeno &args) : count_(args.grid.sides), kept_(room())
 	{
-		for (uint32_t i = ggas_thread(); i < args.grid.sides && i < most; i += ggas_threads())
+		for (uint32_t i = ggas_thread(); i < count_; i += ggas_threads())
 			kept_[i] = message_of(args, i);
 		ggas_syncthreads();
 	}
-	GGAS_FN uint32_t count() const { return args_.grid.sides; }
-	GGAS_FN message operator[](uint32_t i) const { return i < most ? kept_[i] : message_of(args_, i); }
+	GGAS_FN uint32_t count() const { return count_; }
+	GGAS_FN const message &operator[](uint32_t i) const { return kept_[i]; }
 
 private:
-	static constexpr uint32_t most = 8;
+	/* A part in the midst of others has 6 faces and 12 edges. */
+	static constexpr uint32_t most = 18;
 	GGAS_FN static message *room()
 	{
 		GGAS_SHARED_ARRAY(message, kept, most);
 		return kept;
 	}
 
-	const bench_gmpi_himeno &args_;
+	uint32_t count_;
 	message *kept_;
 };
 
