@@ -15,25 +15,12 @@
 namespace ggas_impl
 {
 
-/* Looks for lines before they are left to the leader, who goes on with other messages meanwhile; more where there are none, as its way is
- * code that is seldom run. */
+/* Looks for lines before they are left to the leader, who goes on with other messages meanwhile; more where there are none. */
 #ifdef GGAS_EXECUTOR
-constexpr uint32_t looks_of_all = 3, more_looks_of_all = 1;
+constexpr uint32_t looks_of_all = 3;
 #else
-constexpr uint32_t looks_of_all = 128, more_looks_of_all = 1024;
+constexpr uint32_t looks_of_all = 128;
 #endif
-
-/* Whether nothing is under way between the calling block and any member. */
-GGAS_COLD bool direct_is_quiet(const gmpi_buf *buf)
-{
-	bool quiet = true;
-	GGAS_NO_UNROLL
-	for (uint32_t peer = 0; peer < buf->direct.size && quiet; peer++) {
-		const gmpi_channel *state = direct_state(buf, &buf->direct, peer);
-		quiet = state->sends.posted == state->sends.done && state->receives.posted == state->receives.done;
-	}
-	return quiet;
-}
 
 /* What is to be sent, or the place for what is received. */
 struct direct_wish {
@@ -100,7 +87,7 @@ private:
 	{
 		if (!looks_ && !asked_) {
 			asked_ = true;
-			looks_ = direct_is_quiet(buf_) ? more_looks_of_all : 0;
+			looks_ = direct_is_quiet(buf_) ? looks_if_quiet : 0;
 		}
 		return looks_ && looks_--;
 	}

@@ -149,7 +149,7 @@ public:
 			}
 			uint32_t came = team::leading(here);
 			done += came;
-			if (came == team::lanes() || done >= all)
+			if (came == team::lanes() || done >= all || looks_on(&waited))
 				continue;
 			waited.jobs = others.jobs();
 			waited = direct_wait_step<Scope>(buf_, direct_handle(buf_, team::from(came, peer), number_ - 1, true), waited, line_);
@@ -212,6 +212,8 @@ public:
 			uint32_t came = team::leading(here);
 			if (came == team::lanes())
 				break;
+			if (looks_on(&waited))
+				continue;
 			waited.jobs = others.jobs();
 			waited = direct_wait_step<Scope>(buf_, direct_handle(buf_, came, number_ - 1, true), waited, line_);
 			others = crew(waited.jobs);
@@ -236,6 +238,16 @@ public:
 	}
 
 private:
+	/* Whether a step with everybody, which costs microseconds, is put off, as nothing is under way: once, as others may be dead. */
+	GGAS_FN bool looks_on(direct_waited *waited) const
+	{
+		if (waited->looks != first_looks || waited->attempt != 1 || !direct_is_quiet(buf_))
+			return false;
+		waited->looks = looks_if_quiet;
+		waited->attempt = 2;
+		return true;
+	}
+
 	/* The board of `owner` for vectors of member `of`. */
 	GGAS_FN ggas_u128 *board(uint32_t owner, uint32_t of) const
 	{

@@ -16,12 +16,24 @@ namespace ggas_impl
 {
 
 /* Looks at a line before a step with everybody, which is code that is seldom run: what it drives out of the cache costs a microsecond.
- * Fewer behind a step that moved something, more behind one that did not. */
+ * Fewer behind a step that moved something, more behind one that did not, and where nothing is under way that a step could go on with. */
 #ifdef GGAS_EXECUTOR
-constexpr uint32_t first_looks = 1, fewest_looks = 1, most_looks = 1;
+constexpr uint32_t first_looks = 1, fewest_looks = 1, most_looks = 1, looks_if_quiet = 1;
 #else
-constexpr uint32_t first_looks = 64, fewest_looks = 2, most_looks = 256;
+constexpr uint32_t first_looks = 64, fewest_looks = 2, most_looks = 256, looks_if_quiet = 1024;
 #endif
+
+/* Whether nothing is under way between the calling block and any member. */
+GGAS_COLD bool direct_is_quiet(const gmpi_buf *buf)
+{
+	bool quiet = true;
+	GGAS_NO_UNROLL
+	for (uint32_t peer = 0; peer < buf->direct.size && quiet; peer++) {
+		const gmpi_channel *state = direct_state(buf, &buf->direct, peer);
+		quiet = state->sends.posted == state->sends.done && state->receives.posted == state->receives.done;
+	}
+	return quiet;
+}
 
 /* A request that was begun. */
 struct direct_begun {
