@@ -22,6 +22,7 @@ mod pages;
 mod per_vpid;
 mod post;
 mod quantum;
+mod queue;
 mod receiver;
 mod run;
 mod sender;

@@ -1,14 +1,15 @@
 //! The completer's way in: from packets to bytes in memory, then to what is owed for them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use extoll_abi::{ErrorUnits, regs};
+use extoll_abi::{ErrorUnits, Mode, regs};
 
 use super::ahead::Ahead;
 use super::board::Board;
 use super::notifier::Notifier;
 use super::per_vpid::PerVpid;
+use super::queue::{Queue, Waiting};
 use super::translation::Translation;
 use super::writing::{Step, Writing};
 use crate::memory::Completion;
@@ -17,16 +18,6 @@ use crate::packet::{ByReference, Kind, Packet, Payload};
 use crate::units::bits::VpidSet;
 use crate::units::completer::{Completer, Delivery};
 use crate::units::report::{Done, Report};
-
-/// A packet of a VPID whose completer waits for a device.
-enum Waiting {
-    /// Its bytes are being written.
-    Writing(Box<Writing>),
-    /// It has none, or nowhere to put them, and is reported behind those before it.
-    Report(Packet),
-    /// It comes after one whose bytes are.
-    Packet(Packet),
-}
 
 /// What became of a packet.
 pub(super) enum Outcome {
@@ -50,6 +41,13 @@ pub(super) enum Progress {
     Registers(Packet),
 }
 
+/// Whether what a packet does is not known before its turn: where a payload goes may depend on registers that it writes, and a
+/// device that copies what lies on this host may write the notification, too.
+fn depends(packet: &Packet) -> bool {
+    let registers = packet.mode.contains(Mode::RRA) && packet.kind == Kind::Put;
+    registers || matches!(packet.payload, Payload::ByReference(_))
+}
+
 /// Answers to triggered operations that are waited for at once. Those that never come (their targets are gone) stay
 /// until the VPID is closed.
 const ANSWERS_MAX: usize = 1 << 16;
@@ -60,7 +58,7 @@ pub(super) struct Receiver {
     /// Completion words of triggered gets and locks, by VPID and the requester's number.
     answers: HashMap<(u8, u32), Done>,
     /// Packets that wait for a device's copy, in order.
-    waiting: PerVpid<VecDeque<Waiting>>,
+    waiting: PerVpid<Queue>,
     /// VPIDs with such packets.
     inbound: VpidSet,
     ahead: Ahead,
@@ -108,7 +106,7 @@ impl Receiver {
     /// Packets of a VPID that wait.
     #[inline]
     pub(super) fn waiting(&self, vpid: u8) -> usize {
-        self.waiting.get(vpid).map_or(0, VecDeque::len)
+        self.waiting.get(vpid).map_or(0, Queue::len)
     }
 
     /// VPIDs with packets that wait.
@@ -127,46 +125,33 @@ impl Receiver {
     ) -> bool {
         let vpid = packet.destination.vpid;
         if self.inbound.contains(vpid) {
-            if let Some(waiting) = self.begin_ahead(translation, packet.take()) {
-                self.waiting.at(vpid).push_back(waiting);
-            }
+            self.begin_ahead(translation, packet.take());
             return false;
         }
         match self.complete(translation, notifier, packet) {
             Outcome::Done => false,
             Outcome::Registers => true,
             Outcome::Waits(writing) => {
-                self.waiting.at(vpid).push_back(Waiting::Writing(writing));
+                self.waiting.at(vpid).push(Waiting::Writing(writing));
                 self.inbound.set(vpid, true);
                 false
             }
         }
     }
 
-    /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are, unless
-    /// the order shows: they are written to the same place, or where that is depends on what comes before.
-    fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) -> Option<Waiting> {
+    /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are.
+    fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) {
         let vpid = packet.destination.vpid;
-        let waiting = self.waiting.at(vpid);
-        let begun = |waiting: &Waiting| !matches!(waiting, Waiting::Packet(_));
-        if !matches!(packet.payload, Payload::Far(_)) || !waiting.iter().all(begun) {
-            return Some(Waiting::Packet(packet));
+        let queue = self.waiting.at(vpid);
+        if !queue.is_known() || depends(&packet) {
+            return queue.push(Waiting::Packet(packet));
         }
         match self.completer.receive(&mut translation.context(vpid), &mut packet) {
-            Delivery::Dropped => None,
-            Delivery::Report => Some(Waiting::Report(packet)),
-            // No register takes so many bytes: the completer has refused them.
-            Delivery::Registers => None,
+            Delivery::Dropped | Delivery::Registers => {}
+            Delivery::Report => queue.push(Waiting::Report(packet)),
             Delivery::Write(runs) => {
-                let meets = |waiting: &Waiting| matches!(waiting, Waiting::Writing(w) if w.overlaps(&runs));
-                let alone = !waiting.iter().any(meets);
-                let mut writing = Writing::new(packet, runs);
-                if alone {
-                    let waits = |waiting: &Waiting| matches!(waiting, Waiting::Writing(w) if w.wants_room);
-                    let ahead = (!waiting.iter().any(waits)).then_some(&mut self.ahead);
-                    writing.begin(&*self.board.memory, ahead);
-                }
-                Some(Waiting::Writing(writing.guard(translation.hold())))
+                let writing = Writing::new(packet, runs).guard(translation.hold());
+                queue.begin(writing, &*self.board.memory, &mut self.ahead);
             }
         }
     }
@@ -178,7 +163,7 @@ impl Receiver {
         notifier: &mut Notifier,
         vpid: u8,
     ) -> Progress {
-        let Some(waiting) = self.waiting.at(vpid).pop_front() else {
+        let Some(waiting) = self.waiting.at(vpid).pop() else {
             self.inbound.set(vpid, false);
             return Progress::Nothing;
         };
@@ -199,27 +184,13 @@ impl Receiver {
                         Step::Lost => drop(writing),
                         step => self.end(translation, notifier, *writing, matches!(step, Step::Failed)),
                     }
-                    self.fetch_more(vpid);
+                    self.waiting.at(vpid).begin_more(&*self.board.memory, &mut self.ahead);
                     return Progress::Moved;
                 }
             },
         };
-        self.waiting.at(vpid).push_front(Waiting::Writing(still));
+        self.waiting.at(vpid).put_back(still);
         Progress::Pending
-    }
-
-    /// There may be room for payloads which there was none for, in their order.
-    fn fetch_more(&mut self, vpid: u8) {
-        for waiting in self.waiting.at(vpid) {
-            if let Waiting::Writing(writing) = waiting
-                && writing.wants_room
-            {
-                writing.fetch_early(&mut self.ahead);
-                if writing.wants_room {
-                    return;
-                }
-            }
-        }
     }
 
     /// Completes a packet, or says what has to be done first.

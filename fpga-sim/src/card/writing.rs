@@ -24,6 +24,8 @@ pub(super) struct Writing {
     buffer: usize,
     /// It could be fetched before its turn, once there is room.
     pub(super) wants_room: bool,
+    /// The number of the last one before it that is written to the same place: until that is over it does not begin.
+    pub(super) behind: Option<u64>,
     /// Shows to flushes that pages are in use.
     hold: Option<(Hold, Arc<HoldState>)>,
     /// The notification that the device writes behind the bytes.
@@ -56,6 +58,7 @@ impl Writing {
             fetching: None,
             buffer: 0,
             wants_room: false,
+            behind: None,
             hold: None,
             reserved: None,
         }
@@ -92,6 +95,11 @@ impl Writing {
 
     fn wait_for(&mut self, ticket: Ticket, moving: u32) {
         (self.ticket, self.moving) = (Some(ticket), moving);
+    }
+
+    /// Where it is written.
+    pub(super) fn target(&self) -> &Runs {
+        self.target.runs()
     }
 
     /// Whether it writes where another one does.

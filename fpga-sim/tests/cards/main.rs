@@ -7,6 +7,7 @@ mod busy;
 mod commands;
 mod congestion;
 mod device;
+mod far;
 mod faults;
 mod fragments;
 mod hosts;
