@@ -162,7 +162,8 @@ fn stream_puts(ends: &mut Ends<'_>, size: usize, count: usize) {
     let (mut posted, mut over) = (0, 0);
     while over < count {
         // The card has a place for 64 that wait for the network.
-        let room = posted < over + 48 || posted < over + window && ends.port.node.nic.requester_idle(0);
+        let room =
+            posted < over + window.min(48) || posted < over + window && ends.port.node.nic.requester_idle(0);
         if ends.first && posted < count && room {
             put_at(ends, size, place(posted, size));
             posted += 1;

@@ -19,7 +19,7 @@ use super::grants::{Long, WRITE};
 use super::landing::LANDS;
 use super::link::{CREDITS, Intake, LONG, Link, TELL, Unfit};
 use super::meeting::Meetings;
-use super::message::{Head, LEAST};
+use super::message::Head;
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
@@ -67,6 +67,8 @@ pub(super) struct Core<W: Wire> {
     holding: Vec<u16>,
     /// Messages may wait: somebody looks after them.
     may_hold: bool,
+    /// Peers are to read what messages that wait tell of. To move the wire on can take milliseconds then, so they go before.
+    offers: bool,
     /// The wire had no room for a packet; or the own queue.
     waits: bool,
     own_waits: bool,
@@ -104,6 +106,7 @@ impl<W: Wire> Core<W> {
             leave: Vec::new(),
             holding: Vec::new(),
             may_hold: false,
+            offers: false,
             waits: false,
             own_waits: false,
             retry: false,
@@ -152,8 +155,8 @@ impl<W: Wire> Core<W> {
         let long = matches!(packet.payload, Payload::ByReference(_));
         let lands = long && lands(link, packet);
         let slot = link.runway.as_ref().and_then(|runway| runway.free(packet.class()).filter(|_| lands));
-        // To have what is not so long read takes longer than to wait for a slot.
-        let none = lands && slot.is_none() && packet.total < LEAST;
+        // To have it read takes longer than to wait for a slot.
+        let none = lands && slot.is_none();
         let most = link.sent[class].wrapping_sub(link.taken_there[class]) >= CREDITS;
         if most || long && link.granted[class] >= LONG || none {
             link.waits = true;
@@ -241,6 +244,7 @@ impl<W: Wire> Core<W> {
         if self.long.incoming.desk.is_busy() {
             self.serve_long(); // what cards wait for goes first
         }
+        self.let_offers_go();
         let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
         let Long { incoming, landings, ended, written, .. } = long;
         let (me, places, to) = (*me, *places, first.as_deref_mut());

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -76,7 +76,17 @@ impl Shared {
         self.work(self.lock(), true, work)
     }
 
-    /// The same on the lobby's thread, which looks for what it has to say before it sleeps.
+    /// The same, where nobody has the core now.
+    pub fn try_with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> Option<T> {
+        let core = match self.core.try_lock() {
+            Ok(core) => core,
+            Err(TryLockError::Poisoned(core)) => core.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(self.work(core, true, work))
+    }
+
+    /// As [`with_core`](Self::with_core) on the lobby's thread, which looks for what it has to say before it sleeps.
     pub fn with_core_in_lobby<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
         self.work(self.lock(), false, work)
     }

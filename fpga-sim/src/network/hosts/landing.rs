@@ -22,7 +22,7 @@ use crate::packet::Class;
 /// Slots of a landing.
 pub(super) const SLOTS: u32 = 16;
 /// Slots for packets of one class: those of requests are in front.
-const OF_CLASS: u32 = SLOTS / 2;
+pub(super) const OF_CLASS: u32 = SLOTS / 2;
 /// The class of the packets of a slot, below [`SLOTS`].
 pub(super) fn class_of(slot: u32) -> Class {
     if slot < OF_CLASS { Class::Request } else { Class::Response }

@@ -10,6 +10,7 @@ use ggas_clock::Clock;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::core::Core;
 use super::fabric::Shared;
 
 /// A nap while others poll: they take the packets.
@@ -59,17 +60,27 @@ impl Alarm {
 
 /// The thread's life.
 pub(super) fn serve(shared: &Arc<Shared>) {
-    let mut polls = shared.polls();
+    let (mut polls, mut held_back) = (shared.polls(), false);
     while !shared.stops() {
         let now = shared.polls();
         if now != polls {
             polls = now;
             // Whoever polls posts, too: short packets may wait for each other, no longer than a nap.
-            shared.with_core(|core| core.hold_back(true));
+            if !held_back {
+                shared.with_core(|core| core.hold_back(true));
+                held_back = true;
+            } else if shared.seen.asks.holds() {
+                let _ = shared.try_with_core(|core| core.hold_back(true)); // who has it asks, which ends what is held back
+            }
             Clock::REAL.sleep(NAP);
             continue;
         }
-        if shared.pump() {
+        // Who has the core moves the wire on, which takes milliseconds where many bytes are on the way.
+        let Some(come) = shared.try_with_core(Core::pump) else {
+            Clock::REAL.sleep(NAP);
+            continue;
+        };
+        if come {
             if !shared.run_card() {
                 Clock::REAL.sleep(NAP); // it has no room, or somebody runs it
             }
@@ -77,6 +88,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             continue;
         }
         // Nobody sees to what would be held back from here on.
+        held_back = false;
         match shared.with_core(|core| core.hold_back(false).then(|| core.arm()).flatten()) {
             Some((descriptor, true)) => {
                 // SAFETY: the endpoint's, which `shared` keeps.

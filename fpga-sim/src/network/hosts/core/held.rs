@@ -149,6 +149,14 @@ impl<W: Wire> Core<W> {
         Ok(taken)
     }
 
+    /// Has peers hear what they are to read before the wire is moved on.
+    #[inline]
+    pub(super) fn let_offers_go(&mut self) {
+        if mem::take(&mut self.offers) {
+            self.let_all_go();
+        }
+    }
+
     /// Gives the wire all that is held back. Whether nothing is any more.
     pub fn let_all_go(&mut self) -> bool {
         for to in mem::take(&mut self.holding) {

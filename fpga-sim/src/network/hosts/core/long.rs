@@ -6,6 +6,7 @@ use ggas_wire::{Taken, WireError};
 
 use super::super::desk::Asked;
 use super::super::grants::{Given, Reading, UNWRITTEN, Unwritten};
+use super::super::landing::OF_CLASS;
 use super::super::message::{self, Head, Offer, RELEASES};
 use super::super::wire::{Piece, Wire};
 use super::{Core, Sent};
@@ -14,6 +15,10 @@ use crate::packet::{ByReference, Packet, Payload};
 
 /// So often the wire is asked for ends of reads that it has closed.
 const ENDS: usize = 1_000;
+
+/// So many payloads that have been read are told of at once: half of those that a peer may write, so that it need not wait for slots.
+const TOLD: usize = OF_CLASS as usize / 2;
+const _: () = assert!(TOLD <= RELEASES, "one message tells of them");
 
 impl<W: Wire> Core<W> {
     /// Lets the process at a node, to which packets may go, read a payload: see `message::Offer`.
@@ -64,6 +69,7 @@ impl<W: Wire> Core<W> {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
                 self.give(to, offer.id, packet, grants, None);
+                self.offers |= !self.links[usize::from(to)].held.is_empty();
                 self.sent(to, class);
                 Sent::Gone
             }
@@ -114,7 +120,7 @@ impl<W: Wire> Core<W> {
         }
         match (self.may_hold, self.long.releases.len()) {
             (_, 0) => {}
-            (true, 1..RELEASES) => self.seen.asks.hold_news(),
+            (true, 1..TOLD) => self.seen.asks.hold_news(),
             _ => self.tell_released(),
         }
         let long = &self.long;
