@@ -1,7 +1,7 @@
 //! What rank 0 learns of mechanisms from one dynamic call to the next. The text's algorithm learns within a call, anew in each one, and
 //! on an H200 with MPS it staged most copies where all direct ones are quickest. Beyond the text, the calls of a size are a few times as the
 //! text has them, with all copies direct by the engine, all staged, half of each, and all by kernels' stores or bulk copies; the quickest of these is taken
-//! then, and now and then the others are looked at again.
+//! then, and now and then another that is not far behind is looked at again: a look at it counts much, as its first calls may have been late by chance.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,10 +9,15 @@ use std::time::Duration;
 use crate::choosing::{Copier, Copies};
 use crate::plan::Collective;
 
-/// Calls of each way before one is preferred: what is done for the first time takes longer.
-const TRIES: usize = 2;
-/// Of so many calls one is another way.
+/// Calls of each way before one is preferred, of which that in the middle counts: what is done for the first time takes longer, and a call
+/// for which rank 0 comes late seems short.
+const TRIES: usize = 3;
+/// Of so many calls one is another way; of the first ones of a size more.
 const AGAIN: usize = 64;
+const AGAIN_AT_FIRST: usize = 16;
+const AT_FIRST: usize = 256;
+/// Of so many looks one is at a way that is far behind.
+const FAR: usize = 8;
 /// The way of the text, then tables: how many of two copies go through the host, and who makes the others.
 const TABLES: [(usize, Copier); 5] =
     [(0, Copier::Engine), (2, Copier::Engine), (1, Copier::Engine), (0, Copier::Stores), (0, Copier::Bulk)];
@@ -30,6 +35,10 @@ pub(crate) struct Learning {
 struct Tried {
     calls: usize,
     last: usize,
+    /// Looks at another way so far.
+    looks: usize,
+    /// How long the first calls of each way took.
+    first: [[Duration; TRIES]; WAYS],
     /// How long each way took, lately.
     took: [Duration; WAYS],
 }
@@ -39,12 +48,41 @@ impl Tried {
         (0..WAYS).min_by_key(|way| self.took[*way]).unwrap_or_default()
     }
 
-    fn next(&self) -> usize {
+    fn next(&mut self) -> usize {
+        let every = if self.calls < AT_FIRST { AGAIN_AT_FIRST } else { AGAIN };
         match self.calls {
             first if first < LEARNING_CALLS => first % WAYS,
-            later if later.is_multiple_of(AGAIN) => later / AGAIN % WAYS,
+            later if later.is_multiple_of(every) => self.look(),
             _ => self.quickest(),
         }
+    }
+
+    /// Another way, mostly one that takes less than half as long again.
+    fn look(&mut self) -> usize {
+        let (quickest, look) = (self.quickest(), self.looks);
+        self.looks += 1;
+        let is_far = look % FAR == FAR - 1;
+        let may_be =
+            |way: &usize| *way != quickest && (is_far || 2 * self.took[*way] < 3 * self.took[quickest]);
+        let turn = if is_far { look / FAR } else { look };
+        let number = (0..WAYS).filter(may_be).count();
+        (0..WAYS).filter(may_be).nth(turn % number.max(1)).unwrap_or(quickest)
+    }
+
+    fn took(&mut self, time: Duration) {
+        let way = self.last;
+        if self.calls < LEARNING_CALLS {
+            let first = &mut self.first[way];
+            first[self.calls / WAYS] = time;
+            first.sort_unstable();
+            // Of three with two that have not been yet, and so on: the last one says it.
+            self.took[way] = first[TRIES / 2];
+        } else {
+            // What is taken again and again is followed slowly, as one call may be late by chance.
+            let weight = if way == self.quickest() { 8 } else { 2 };
+            self.took[way] = (self.took[way] * (weight - 1) + time) / weight;
+        }
+        self.calls += 1;
     }
 }
 
@@ -61,14 +99,7 @@ impl Learning {
     /// The call took so long.
     pub(crate) fn took(&mut self, kind: Collective, bytes: usize, time: Duration) {
         let tried = self.sizes.entry((kind, class(bytes))).or_default();
-        let known = &mut tried.took[tried.last];
-        // The shorter of the first ones; what changes later is followed slowly, as one call may be late by chance.
-        *known = match tried.calls {
-            first if first < WAYS => time,
-            again if again < LEARNING_CALLS => time.min(*known),
-            _ => (*known * 7 + time) / 8,
-        };
-        tried.calls += 1;
+        tried.took(time);
     }
 }
 
@@ -104,6 +135,11 @@ mod tests {
         (0..number).map(call).collect()
     }
 
+    /// How many of them had another table.
+    fn others(made: &[Option<Copies>], way: Option<Copies>) -> usize {
+        made.iter().filter(|table| **table != way).count()
+    }
+
     #[test]
     fn all_ways_are_tried_and_the_quickest_stays() {
         let mut learning = Learning::default();
@@ -117,6 +153,38 @@ mod tests {
         // Sizes have times of their own.
         let next = [4096, 5000, 8192, 32768, 65536].map(|bytes| calls(&mut learning, bytes, 1, |_| 80)[0]);
         assert_eq!(next, [direct, direct, staged, stores, bulk]);
+    }
+
+    #[test]
+    fn others_that_are_near_are_looked_at_more_at_first() {
+        let mut learning = Learning::default();
+        let [direct, ..] = tables();
+        let made =
+            calls(&mut learning, 4096, 10_000, |table| if table == direct { 80 } else { 100 });
+        let looks = AT_FIRST / AGAIN_AT_FIRST - LEARNING_CALLS.div_ceil(AGAIN_AT_FIRST);
+        assert_eq!(others(&made[LEARNING_CALLS..AT_FIRST], direct), looks);
+        let all = others(&made[AT_FIRST..], direct);
+        assert!(all <= 10_000 / AGAIN && all > 100, "{all}");
+    }
+
+    #[test]
+    fn far_ways_are_looked_at_rarely() {
+        let mut learning = Learning::default();
+        let [direct, ..] = tables();
+        let made = calls(&mut learning, 64, 10_000, |table| if table == direct { 80 } else { 300 });
+        let all = others(&made[LEARNING_CALLS..], direct);
+        assert!(all <= 10_000 / AGAIN / FAR + 3 && all > 10, "{all}");
+    }
+
+    /// As times of 4 processes were at 8 bytes: 53 µs direct, 61 staged.
+    #[test]
+    fn a_way_whose_first_calls_were_late_is_found_soon() {
+        let mut learning = Learning::default();
+        let [direct, staged, ..] = tables();
+        let made = calls(&mut learning, 64, LEARNING_CALLS + 3, |table| if table == staged { 61 } else { 75 });
+        assert_eq!(made.last(), Some(&staged));
+        let made = calls(&mut learning, 64, 150, |table| if table == direct { 53 } else { 61 });
+        assert!(others(&made[130..], direct) <= 2, "{made:?}");
     }
 
     #[test]
