@@ -8,13 +8,13 @@ use ggas_coll::Tuning;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job as Ranks;
 use ggas_shared_gpu::{
-    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Op, SharedGpu, Table,
-    Vector,
+    Algorithm, Collective, Config, Element, Hierarchy, HierarchyConfig, LEARNING_CALLS, Levels, Op,
+    SharedGpu, Table, Vector,
 };
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
-use crate::shared_methods::{algorithm, has_lost, pair, text};
+use crate::shared_methods::{algorithm, forced, has_lost, text};
 use crate::shared_vectors::Vectors;
 use crate::stats::Samples;
 use crate::{BenchError, Device, Options, cores};
@@ -26,6 +26,9 @@ const SMALL: u64 = 8192;
 /// After so long a size has no more rounds, but it has so many.
 const ROUNDS: Duration = Duration::from_millis(200);
 const ROUNDS_MIN: u32 = 3;
+/// Each size is made for so long before it is timed; the same where there is a limit.
+const WARM: Duration = Duration::from_millis(50);
+const WARM_CELL: Duration = Duration::from_millis(10);
 /// How the word begins that says so of a job whose sizes have other limits, in ms.
 const LIMIT: &str = "within:";
 /// How the word begins that says on how many GPUs processes are, by turns.
@@ -101,11 +104,7 @@ pub(crate) fn part(job: &Job) -> Outcome {
 /// Processes on one GPU, or on several.
 enum Shared {
     One(Box<SharedGpu>),
-    Several {
-        all: Box<Hierarchy>,
-        /// Inside and between GPUs.
-        are_trees: [bool; 2],
-    },
+    Several(Box<Hierarchy>),
 }
 
 impl Shared {
@@ -123,12 +122,15 @@ impl Shared {
             let shared = SharedGpu::new(ranks, processor, &config).doing("beginning to share the GPU")?;
             return Ok(Shared::One(Box::new(shared)));
         }
-        let pair = pair(method).ok_or_else(none)?;
-        let [inside, between] = [0, 1].map(|level| of(pair.map(|pair| pair[level]), Table::default()));
-        let config = HierarchyConfig { inside, between, gpu: Some(gpu) };
-        let all = Box::new(Hierarchy::new(ranks, None, processor, &config).doing("beginning to share GPUs")?);
-        let are_trees = pair.map_or([false; 2], |pair| pair.map(|one| one == Algorithm::Btb));
-        Ok(Shared::Several { all, are_trees })
+        let forced = forced(method).ok_or_else(none)?;
+        let config = HierarchyConfig {
+            inside: of(forced.inside, Tuning::of_host().shared_gpu),
+            between: of(forced.between, Table::default()),
+            flat: forced.flat,
+            gpu: Some(gpu),
+        };
+        let all = Hierarchy::new(ranks, None, processor, &config).doing("beginning to share GPUs")?;
+        Ok(Shared::Several(Box::new(all)))
     }
 }
 
@@ -160,6 +162,7 @@ impl Side<'_> {
         let first = self.checked(&own, &vectors)?;
         let learns = if method == "dynamic" { LEARNING_CALLS } else { 0 };
         (0..learns).try_for_each(|_| self.call(vectors.count))?;
+        self.warm(vectors.count)?;
         let (trips, within) = match self.within {
             Some(within) => (self.job.trips.into(), within),
             None => ((u64::from(self.job.trips) * SMALL / bytes.max(SMALL)).max(2), ROUNDS),
@@ -190,6 +193,21 @@ impl Side<'_> {
         self.say(method, bytes, (times, runs, copies), first.1 + again.1 + unlike)
     }
 
+    /// A GPU that has rested, and what is used for the first time, may be slow for a while: each size is timed behind that.
+    fn warm(&mut self, count: usize) -> Outcome {
+        let least = if self.within.is_some() { WARM_CELL } else { WARM };
+        let (mut trips, start) = (1, Instant::now());
+        loop {
+            (0..trips).try_for_each(|_| self.call(count))?;
+            let is_warm = [u8::from(start.elapsed() >= least)];
+            let said = self.ranks.exchange(&is_warm, WITHIN).doing("meeting the other processes")?;
+            if said[0] == [1] {
+                return Ok(());
+            }
+            trips *= 2;
+        }
+    }
+
     fn call(&mut self, count: usize) -> Outcome {
         let (input, output) = (Vector::at(self.input, 0), Vector::at(self.output, 0));
         let (element, op) = (Element::Float, Op::Sum);
@@ -197,25 +215,17 @@ impl Side<'_> {
             (Shared::One(one), Collective::Allreduce) => one.allreduce(input, output, count, element, op),
             (Shared::One(one), Collective::Reduce) => one.reduce(0, input, output, count, element, op),
             (Shared::One(one), Collective::Broadcast) => one.broadcast(0, output, count, element),
-            (Shared::Several { all, .. }, Collective::Allreduce) => {
-                all.allreduce(input, output, count, element, op)
-            }
-            (Shared::Several { all, .. }, Collective::Reduce) => {
-                all.reduce(0, input, output, count, element, op)
-            }
-            (Shared::Several { all, .. }, Collective::Broadcast) => all.broadcast(0, output, count, element),
+            (Shared::Several(all), Collective::Allreduce) => all.allreduce(input, output, count, element, op),
+            (Shared::Several(all), Collective::Reduce) => all.reduce(0, input, output, count, element, op),
+            (Shared::Several(all), Collective::Broadcast) => all.broadcast(0, output, count, element),
             (Shared::One(one), Collective::Allgather) => one.allgather(input, output, count, element),
             (Shared::One(one), Collective::Alltoall) => one.alltoall(input, output, count, element),
             (Shared::One(one), Collective::ReduceScatter) => {
                 one.reduce_scatter(input, output, count, element, op)
             }
-            (Shared::Several { all, .. }, Collective::Allgather) => {
-                all.allgather(input, output, count, element)
-            }
-            (Shared::Several { all, .. }, Collective::Alltoall) => {
-                all.alltoall(input, output, count, element)
-            }
-            (Shared::Several { all, .. }, Collective::ReduceScatter) => {
+            (Shared::Several(all), Collective::Allgather) => all.allgather(input, output, count, element),
+            (Shared::Several(all), Collective::Alltoall) => all.alltoall(input, output, count, element),
+            (Shared::Several(all), Collective::ReduceScatter) => {
                 all.reduce_scatter(input, output, count, element, op)
             }
             (_, Collective::Barrier) => return self.meet(),
@@ -227,7 +237,7 @@ impl Side<'_> {
     fn meet(&mut self) -> Outcome {
         let done = match &mut self.shared {
             Shared::One(one) => one.barrier(),
-            Shared::Several { all, .. } => all.barrier(),
+            Shared::Several(all) => all.barrier(),
         };
         done.doing("meeting the other processes")
     }
@@ -263,19 +273,18 @@ impl Side<'_> {
             (None, at) => at,
         };
         let number = |rank: &u32| value(seed, *rank as usize, at);
+        let of_all =
+            |algorithm| sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), algorithm);
         match &self.shared {
-            Shared::One(one) => {
-                let is_tree = one.choice(self.collective, vectors.bytes()) == Algorithm::Btb;
-                sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), is_tree)
-            }
-            // Calls with parts know nothing of GPUs: all ranks are one group, whose sums go by rank.
-            Shared::Several { .. } if self.collective == Collective::ReduceScatter => {
-                sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), false)
-            }
-            Shared::Several { all, are_trees: [inside, between] } => {
-                let of_gpu = |ranks: &Vec<u32>| sum(&ranks.iter().map(number).collect::<Vec<_>>(), *inside);
-                sum(&all.gpus().iter().map(of_gpu).collect::<Vec<_>>(), *between)
-            }
+            Shared::One(one) => of_all(Some(one.choice(self.collective, vectors.bytes()))),
+            Shared::Several(all) => match all.choice(self.collective, vectors.bytes()) {
+                Levels::Flat(algorithm) => of_all(algorithm),
+                Levels::Steps { inside, between } => {
+                    let of_gpu =
+                        |ranks: &Vec<u32>| sum(&ranks.iter().map(number).collect::<Vec<_>>(), inside);
+                    sum(&all.gpus().iter().map(of_gpu).collect::<Vec<_>>(), between)
+                }
+            },
         }
     }
 
@@ -324,11 +333,11 @@ impl Side<'_> {
     }
 }
 
-/// In their order, or in that of a binomial tree.
-fn sum(parts: &[f32], is_tree: bool) -> f32 {
-    if !is_tree || parts.len() < 2 {
+/// In their order, or in that of a binomial tree; `None`: what the library chooses by itself is no tree.
+fn sum(parts: &[f32], algorithm: Option<Algorithm>) -> f32 {
+    if algorithm != Some(Algorithm::Btb) || parts.len() < 2 {
         return parts.iter().copied().reduce(|sum, part| sum + part).unwrap_or_default();
     }
     let (left, right) = parts.split_at(parts.len().next_power_of_two() / 2);
-    sum(left, true) + sum(right, true)
+    sum(left, algorithm) + sum(right, algorithm)
 }

@@ -37,17 +37,33 @@ fn fixed(method: &str, others: usize) -> Option<Algorithm> {
     Some(Algorithm::Static { staged, by })
 }
 
-/// The algorithms inside GPUs and between them that a method's name stands for; `None`: as the library chooses.
-pub(crate) fn pair(method: &str) -> Option<Option<[Algorithm; 2]>> {
-    use Algorithm::{Btb, Gsb};
-    Some(Some(match method {
-        "chosen" => return Some(None),
-        "gsb-gsb" => [Gsb, Gsb],
-        "btb-gsb" => [Btb, Gsb],
-        "btb-btb" => [Btb, Btb],
-        "gsb-btb" => [Gsb, Btb],
-        _ => return None,
-    }))
+/// Of processes on several GPUs: what is forced of all beside each other, inside GPUs and between them by a method's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Forced {
+    pub(crate) flat: Option<Algorithm>,
+    pub(crate) inside: Option<Algorithm>,
+    pub(crate) between: Option<Algorithm>,
+}
+
+/// Methods of processes on several GPUs of a host: beside each other, and GPU by GPU.
+pub(crate) const FLAT: [&str; 2] = ["flat-host", "flat-gsb"];
+pub(crate) const STEPS: [&str; 4] = ["gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"];
+
+pub(crate) fn forced(method: &str) -> Option<Forced> {
+    use Algorithm::{Btb, Gsb, Host};
+    let flat = |flat| Some(Forced { flat: Some(flat), ..Forced::default() });
+    let steps =
+        |inside, between| Some(Forced { inside: Some(inside), between: Some(between), ..Forced::default() });
+    match method {
+        "chosen" => Some(Forced::default()),
+        "flat-host" => flat(Host),
+        "flat-gsb" => flat(Gsb),
+        "gsb-gsb" => steps(Gsb, Gsb),
+        "btb-gsb" => steps(Btb, Gsb),
+        "btb-btb" => steps(Btb, Btb),
+        "gsb-btb" => steps(Gsb, Btb),
+        _ => None,
+    }
 }
 
 /// Through the host + by the engine, and those by kernels, if there are any.

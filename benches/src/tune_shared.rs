@@ -1,4 +1,5 @@
-//! What `ggas tune --shared-gpu` does: measures collectives of processes that share a GPU by each algorithm, and keeps the quickest.
+//! What `ggas tune --shared-gpu` does: measures collectives of processes that share a GPU, or several, by each algorithm, and keeps the
+//! quickest.
 
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use ggas_shared_gpu::{Choice, Choices, Collective, Mps};
 
 use crate::bench::shared_gpu::{Figures, notes};
 use crate::error::Doing;
+use crate::host::HostFacts;
 use crate::job::Line;
 use crate::shared_gpu::{bench, job};
-use crate::shared_methods::algorithm;
+use crate::shared_methods::{FLAT, Forced, STEPS, algorithm, forced};
 use crate::team::Task;
 use crate::{BenchError, Device, Options, Progress, Report, Team};
 
@@ -32,8 +34,8 @@ pub struct SharedTuned {
     pub reports: Vec<Report>,
 }
 
-/// Measures in `options.nodes` processes, with so many runs of each size and algorithm; where they take too long, fewer, but 30; where they take
-/// clearly longer than another algorithm's, 20.
+/// Measures in `options.nodes` processes on `options.gpus` GPUs by turns, with so many runs of each size and algorithm; where they take too long,
+/// fewer, but 30; where they take clearly longer than another algorithm's, 20.
 ///
 /// # Errors
 /// As for [`Bench::run`](crate::Bench::run); [`BenchError::WrongData`].
@@ -44,25 +46,30 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
         Device::Gpu => (device_of(&Processor::gpu(0).doing("opening the GPU")?), Mps::find().is_on()),
     };
     let (team, sizes) = (Team::alone(), options.sizes_or(&SIZES, 4..=1 << 30, 4)?);
+    let shape = Shape { ranks: options.nodes as usize, gpus: options.gpus as usize };
+    let measured_by = versions(options.device);
     progress.begin("processes that share a GPU", Collective::TUNED.len() as u64);
     for collective in Collective::TUNED {
-        let methods = methods(collective, options.nodes as usize);
+        let methods = methods(collective, shape);
         progress.now(format!("{collective} by {}", methods.join(", ")));
         let within = CELL * runs / CELL_RUNS;
         let counts = (runs.div_ceil(TRIPS), TRIPS);
         let job = job(collective, &methods, options, counts, (sizes.clone(), Some(within)));
         let lines = job.run(options.nodes)?;
-        let by_size = by_size(&sizes, &lines, options.nodes as usize);
+        let by_size = by_size(&sizes, &lines, shape);
         tuned.choices.push(Choices {
             device: device.clone(),
             collective,
-            ranks: options.nodes as usize,
+            ranks: shape.ranks,
+            gpus: shape.on_each(),
             mps,
             by_size,
+            measured_by: measured_by.clone(),
         });
         let mut report = Task::new(crate::find(bench(collective))?, &team, options)?.report();
         report.fabric = "process".to_owned();
         report.settings.insert("processes", options.nodes.into());
+        report.settings.insert("gpus", options.gpus.into());
         notes(options.device, methods.iter().any(|method| method == "dynamic"), &mut report);
         let mut figures = Figures::default();
         figures.add(lines);
@@ -74,9 +81,51 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
     Ok(tuned)
 }
 
-/// What [`Algorithm`](ggas_shared_gpu::Algorithm) has for the collective. Static by quarters: the text's table has the number of copies through the host that is quickest; and without these by kernels.
-fn methods(collective: Collective, ranks: usize) -> Vec<String> {
+/// Of this suite, and of the driver.
+fn versions(device: Device) -> String {
+    let mut host = HostFacts::collect();
+    if device == Device::Gpu {
+        host.add_gpus(1);
+    }
+    let git = host.git.map(|git| format!(" ({git})")).unwrap_or_default();
+    let driver = host.driver.map(|driver| format!(", driver {driver}")).unwrap_or_default();
+    format!("ggas {}{git}{driver}", host.version)
+}
+
+/// Processes, and on how many GPUs they are by turns.
+#[derive(Clone, Copy)]
+struct Shape {
+    ranks: usize,
+    gpus: usize,
+}
+
+impl Shape {
+    /// As tables have it.
+    fn on_each(self) -> Vec<usize> {
+        let Shape { ranks, gpus } = self;
+        if gpus == 1 { Vec::new() } else { (0..gpus).map(|gpu| (ranks - gpu).div_ceil(gpus)).collect() }
+    }
+
+    /// What a method's name stands for.
+    fn choice(self, method: &str, from_bytes: usize) -> Option<Choice> {
+        if self.gpus == 1 {
+            let algorithm = algorithm(method, self.ranks).flatten()?;
+            return Some(Choice { from_bytes, algorithm, between: None });
+        }
+        let Forced { flat, inside, between } = forced(method)?;
+        Some(Choice { from_bytes, algorithm: flat.or(inside)?, between })
+    }
+}
+
+/// What [`Algorithm`](ggas_shared_gpu::Algorithm) has for the collective. Static by quarters: the text's table has the number of copies through the host that is
+/// quickest; and without these by kernels. On several GPUs, beside each other and GPU by GPU.
+fn methods(collective: Collective, Shape { ranks, gpus }: Shape) -> Vec<String> {
     use Collective::{Allgather, Allreduce, Broadcast, Reduce};
+    if gpus > 1 {
+        let has_steps = matches!(collective, Allreduce | Reduce | Broadcast);
+        let steps = STEPS.iter().filter(|_| has_steps);
+        return FLAT.iter().chain(steps).map(ToString::to_string).collect();
+    }
     let mut methods = vec!["host".to_owned(), "gsb".to_owned()];
     if matches!(collective, Allreduce | Reduce | Broadcast) {
         methods.push("btb".to_owned());
@@ -95,20 +144,21 @@ fn methods(collective: Collective, ranks: usize) -> Vec<String> {
 }
 
 /// The quickest at each size, from that size on until another is quicker.
-fn by_size(sizes: &[u64], lines: &[Line], ranks: usize) -> Vec<Choice> {
+fn by_size(sizes: &[u64], lines: &[Line], shape: Shape) -> Vec<Choice> {
+    let way = |choice: Choice| (choice.algorithm, choice.between);
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
     let mut found: Vec<Choice> = Vec::new();
     for bytes in sizes {
         let of_size = || lines.iter().filter(|line| line.bytes == Some(bytes));
         let Some(best) = of_size().min_by(|a, b| a.value.total_cmp(&b.value)) else { continue };
-        let Some(quickest) = algorithm(&best.peer, ranks).flatten() else { continue };
-        let own = found.last().and_then(|last| {
-            of_size().find(|line| algorithm(&line.peer, ranks).flatten() == Some(last.algorithm))
-        });
+        let from_bytes = if found.is_empty() { 0 } else { bytes as usize };
+        let Some(quickest) = shape.choice(&best.peer, from_bytes) else { continue };
+        let own = found
+            .last()
+            .and_then(|last| of_size().find(|line| shape.choice(&line.peer, 0).map(way) == Some(way(*last))));
         if own.is_none_or(|own| best.value < GAIN * own.value) {
-            let from_bytes = if found.is_empty() { 0 } else { bytes as usize };
-            found.push(Choice { from_bytes, algorithm: quickest });
+            found.push(quickest);
         }
     }
     found
@@ -119,6 +169,8 @@ mod tests {
     use ggas_shared_gpu::{Algorithm, Copier};
 
     use super::*;
+
+    const ONE: fn(usize) -> Shape = |ranks| Shape { ranks, gpus: 1 };
 
     fn line(peer: &str, bytes: u64, value: f64) -> Line {
         let text = format!(
@@ -140,15 +192,42 @@ mod tests {
             line("host", 512, 30.0),
         ];
         let expected = [
-            Choice { from_bytes: 0, algorithm: Algorithm::Host },
-            Choice { from_bytes: 512, algorithm: Algorithm::Static { staged: 3, by: Copier::Engine } },
+            Choice { from_bytes: 0, algorithm: Algorithm::Host, between: None },
+            Choice {
+                from_bytes: 512,
+                algorithm: Algorithm::Static { staged: 3, by: Copier::Engine },
+                between: None,
+            },
         ];
-        assert_eq!(by_size(&[512, 8, 64], &lines, 4), expected);
+        assert_eq!(by_size(&[512, 8, 64], &lines, ONE(4)), expected);
+    }
+
+    #[test]
+    fn on_several_gpus_both_levels_are_chosen_or_none() {
+        let lines = [
+            line("flat-host", 8, 2.0),
+            line("gsb-btb", 8, 6.0),
+            line("flat-host", 4096, 20.0),
+            line("gsb-gsb", 4096, 10.0),
+            line("gsb-btb", 4096, 9.0),
+            line("gsb-gsb", 65536, 9.0),
+            line("gsb-btb", 65536, 9.2),
+        ];
+        let expected = [
+            Choice { from_bytes: 0, algorithm: Algorithm::Host, between: None },
+            Choice { from_bytes: 4096, algorithm: Algorithm::Gsb, between: Some(Algorithm::Btb) },
+        ];
+        let two = Shape { ranks: 5, gpus: 2 };
+        assert_eq!(by_size(&[8, 4096, 65536], &lines, two), expected);
+        assert_eq!((two.on_each(), ONE(5).on_each()), (vec![3, 2], Vec::new()));
+        let all = "flat-host flat-gsb gsb-gsb btb-gsb btb-btb gsb-btb";
+        assert_eq!(methods(Collective::Broadcast, two).join(" "), all);
+        assert_eq!(methods(Collective::Alltoall, two).join(" "), "flat-host flat-gsb");
     }
 
     #[test]
     fn static_ones_are_quarters_of_the_copies() {
-        let of = |ranks| methods(Collective::Reduce, ranks)[4..].join(" ");
+        let of = |ranks| methods(Collective::Reduce, ONE(ranks))[4..].join(" ");
         assert_eq!(of(16), "static-0 static-3 static-7 static-11 static-15 static-stores static-bulk");
         assert_eq!(
             (of(2), of(1)),
@@ -157,13 +236,13 @@ mod tests {
                 "static-0 static-stores static-bulk".to_owned()
             )
         );
-        assert_eq!(methods(Collective::Broadcast, 8).join(" "), "host gsb btb direct");
+        assert_eq!(methods(Collective::Broadcast, ONE(8)).join(" "), "host gsb btb direct");
         // What has no tree, and no mechanisms, would be measured as GSB again.
         assert_eq!(
-            methods(Collective::Allgather, 2).join(" "),
+            methods(Collective::Allgather, ONE(2)).join(" "),
             "host gsb dynamic static-0 static-1 static-stores static-bulk"
         );
-        assert_eq!(methods(Collective::Alltoall, 8).join(" "), "host gsb");
-        assert_eq!(methods(Collective::ReduceScatter, 8).join(" "), "host gsb");
+        assert_eq!(methods(Collective::Alltoall, ONE(8)).join(" "), "host gsb");
+        assert_eq!(methods(Collective::ReduceScatter, ONE(8)).join(" "), "host gsb");
     }
 }

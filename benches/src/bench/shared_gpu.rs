@@ -7,6 +7,7 @@ use ggas_shared_gpu::{Collective, LEARNING_CALLS, Mps};
 use crate::job::{Job, Line};
 use crate::mpi::{self, OpenMpi};
 use crate::shared_gpu;
+use crate::shared_methods;
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Device, Memory, Options, Progress, Report, Row, Samples, Team, Via};
 
@@ -34,7 +35,19 @@ pub(crate) const REDUCE: SharedGpuBench = SharedGpuBench {
 pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
     collective: Collective::Broadcast,
     about: "floats in GPU memory of one process to all that share the GPU, beside Open MPI",
-    methods: &["chosen", "host", "gsb", "btb", "direct", "gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"],
+    methods: &[
+        "chosen",
+        "host",
+        "gsb",
+        "btb",
+        "direct",
+        "flat-host",
+        "flat-gsb",
+        "gsb-gsb",
+        "btb-gsb",
+        "btb-btb",
+        "gsb-btb",
+    ],
 };
 pub(crate) const ALLGATHER: SharedGpuBench = SharedGpuBench {
     collective: Collective::Allgather,
@@ -49,6 +62,8 @@ pub(crate) const ALLGATHER: SharedGpuBench = SharedGpuBench {
         "static-staged",
         "static-stores",
         "static-bulk",
+        "flat-host",
+        "flat-gsb",
     ],
 };
 pub(crate) const ALLTOALL: SharedGpuBench = SharedGpuBench {
@@ -61,7 +76,7 @@ pub(crate) const REDUCE_SCATTER: SharedGpuBench = SharedGpuBench {
     about: "the same sum as of an allreduce, of which each process has a part",
     methods: PARTS,
 };
-const PARTS: &[&str] = &["chosen", "host", "gsb"];
+const PARTS: &[&str] = &["chosen", "host", "gsb", "flat-host", "flat-gsb"];
 const REDUCTIONS: &[&str] = &[
     "chosen",
     "host",
@@ -73,6 +88,8 @@ const REDUCTIONS: &[&str] = &[
     "static-staged",
     "static-stores",
     "static-bulk",
+    "flat-host",
+    "flat-gsb",
     "gsb-gsb",
     "btb-gsb",
     "btb-btb",
@@ -81,8 +98,7 @@ const REDUCTIONS: &[&str] = &[
 
 /// Whether a method is one of processes on so many GPUs.
 fn suits(method: &str, gpus: u32) -> bool {
-    let is_pair = matches!(method, "gsb-gsb" | "btb-gsb" | "btb-btb" | "gsb-btb");
-    method == "chosen" || is_pair == (gpus > 1)
+    method == "chosen" || shared_methods::forced(method).is_some() == (gpus > 1)
 }
 
 impl Bench for SharedGpuBench {
@@ -113,7 +129,7 @@ impl Bench for SharedGpuBench {
         if let Some(method) = options.method.as_deref().filter(|method| !suits(method, options.gpus)) {
             let advice = match options.gpus {
                 1 => "that is one of processes on several GPUs: say how many by --gpus",
-                _ => "on several GPUs use chosen, gsb-gsb, btb-gsb, btb-btb or gsb-btb",
+                _ => "on several GPUs use chosen, flat-host, flat-gsb, gsb-gsb, btb-gsb, btb-btb or gsb-btb",
             };
             return Err(BenchError::option("method", method, advice));
         }
@@ -145,11 +161,15 @@ impl Bench for SharedGpuBench {
             report.notes.push(OpenMpi::INSTALL.to_owned());
         }
         notes(options.device, methods.contains(&"dynamic"), &mut report);
-        let mut figures = Figures::default();
-        let mut failed = Vec::new();
+        let (mut figures, mut failed) = (Figures::default(), Vec::new());
+        let third = methods.len().div_ceil(TURNS);
         progress.begin(self.name(), 2 * TURNS as u64);
         for turn in 1..=TURNS {
             progress.now(format!("{}, turn {turn} of {TURNS}", methods.join(", ")));
+            // What comes first finds GPUs that have rested: another method in each turn.
+            if turn > 1 {
+                methods.rotate_left(third);
+            }
             figures.add(self.job(&methods, options)?.run(options.nodes)?);
             progress.step();
             progress.now(format!("Open MPI, turn {turn} of {TURNS}"));

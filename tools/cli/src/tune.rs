@@ -21,9 +21,13 @@ pub struct TuneArgs {
     /// kernels on GPUs
     #[arg(long, value_name = "KIND")]
     via: Option<Via>,
-    /// Collectives of processes that share one GPU, instead of groups and GASPI; takes about a minute
+    /// Collectives of processes that share one GPU, or several, instead of groups and GASPI; takes about a minute
     #[arg(long, conflicts_with = "via")]
     shared_gpu: bool,
+    /// GPUs of this host that the processes of --shared-gpu are on, by turns; what the table has for one stays
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "shared_gpu",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus: u32,
     /// Runs of each size and algorithm with --shared-gpu
     #[arg(long, value_name = "N", default_value_t = 100, requires = "shared_gpu",
           value_parser = clap::value_parser!(u32).range(10..=100_000))]
@@ -96,10 +100,14 @@ fn shared(args: &TuneArgs, device: Device, path: &Path) -> Result<(), Failure> {
     if args.nodes > 256 {
         return Err(Failure::Usage(format!("--nodes {}: use at most 256 processes for a GPU", args.nodes)));
     }
+    if args.gpus > args.nodes {
+        let TuneArgs { nodes, gpus, .. } = args;
+        return Err(Failure::Usage(format!("--gpus {gpus}: {nodes} processes are on at most as many")));
+    }
     Tuning::can_write(path).map_err(failed)?;
     let mut table = so_far(path)?;
     let sizes = args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect();
-    let options = Options { nodes: args.nodes, device, sizes, ..Options::default() };
+    let options = Options { nodes: args.nodes, gpus: args.gpus, device, sizes, ..Options::default() };
     let mut progress = Progress::bar();
     let tuned = ggas_benches::tune_shared(&options, args.runs, &mut progress);
     progress.finish();
@@ -107,13 +115,18 @@ fn shared(args: &TuneArgs, device: Device, path: &Path) -> Result<(), Failure> {
     let mut text: String = tuned.reports.iter().map(Report::table).collect();
     for choices in tuned.choices {
         let mps = if choices.mps { "with" } else { "without" };
+        let gpus = if choices.gpus.is_empty() { String::new() } else { format!(" {:?} x", choices.gpus) };
         let _ = write!(
             text,
-            "{} of {} processes on {}, {mps} MPS:",
+            "{} of {} processes on{gpus} {}, {mps} MPS:",
             choices.collective, choices.ranks, choices.device
         );
         for choice in &choices.by_size {
-            let _ = write!(text, " from {} bytes {:?};", choice.from_bytes, choice.algorithm);
+            let _ = write!(text, " from {} bytes {:?}", choice.from_bytes, choice.algorithm);
+            let _ = match choice.between {
+                Some(between) => write!(text, ", between GPUs {between:?};"),
+                None => write!(text, ";"),
+            };
         }
         text.push('\n');
         table.shared_gpu.insert(choices).map_err(Failure::Failed)?;

@@ -79,10 +79,10 @@ fn processes_that_share_a_gpu() {
     // On the executor, that of several GPUs has no option: its processes are told.
     let program = env!("CARGO_BIN_EXE_ggas");
     for (name, methods) in [
-        ("reduce", "chosen gsb-gsb btb-gsb btb-btb gsb-btb"),
-        ("allgather", "chosen"),
-        ("alltoall", "chosen"),
-        ("reduce-scatter", "chosen"),
+        ("reduce", "chosen flat-host flat-gsb gsb-gsb btb-gsb btb-btb gsb-btb"),
+        ("allgather", "chosen flat-host flat-gsb"),
+        ("alltoall", "chosen flat-host flat-gsb"),
+        ("reduce-scatter", "chosen flat-host flat-gsb"),
     ] {
         let bench = format!("shared-gpu-{name} cpu gpus:2 {methods}");
         let output = ggas(&["run", "-n", "3", "--", program, "bench-part", &bench, "3", "2", "7", "20000"]);

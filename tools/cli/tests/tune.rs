@@ -59,6 +59,21 @@ fn a_table_of_processes_that_share_a_gpu_is_used_by_them() {
     let output =
         ggas(&[("GGAS_TUNING", file)], &[&bench[..], &["--nodes", "2", "--method", "chosen"]].concat());
     assert!(output.status.success(), "{}", err(&output));
+    // On two GPUs beside that: each row says where its processes were.
+    let on_two = ["--nodes", "3", "--gpus", "2", "--runs", "10", "--sizes", "8,4K"];
+    let output = ggas(&[], &[&common[..], &on_two].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(out(&output).contains("\nbroadcast of 3 processes on [2, 1] x cpu, without MPS: from 0 bytes "));
+    let table = std::fs::read_to_string(&path).expect("a table");
+    let both = ["\"ranks\": 2", "\"gpus\": [", "\"measured_by\": \"ggas "];
+    assert!(both.iter().all(|text| table.contains(text)), "{table}");
+    let part = [env!("CARGO_BIN_EXE_ggas"), "bench-part", "shared-gpu-allreduce cpu gpus:2 chosen"];
+    let part = [&["run", "-n", "3", "--"], &part[..], &["3", "2", "7", "8", "4096"]].concat();
+    let output = ggas(&[("GGAS_TUNING", file)], &part);
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output).matches("\"errors\":0").count(), 2, "{}", out(&output));
+    let output = ggas(&[], &[&common[..], &["--nodes", "2", "--gpus", "3"]].concat());
+    assert!(!output.status.success() && err(&output).contains("at most as many"), "{}", err(&output));
     let output = ggas(&[], &[&common[..], &["--runs", "5"]].concat());
     assert!(!output.status.success() && err(&output).contains("10"), "{}", err(&output));
     let output = ggas(&[], &[&common[..], &["--nodes", "300"]].concat());

@@ -47,7 +47,7 @@ impl Processes {
         }
         let between = Config { timeout: config.timeout, ..Config::default() };
         let inside = Config { table, ..between.clone() };
-        let config = HierarchyConfig { inside, between, gpu: None };
+        let config = HierarchyConfig { inside, between, ..HierarchyConfig::default() };
         let all = Mutex::new(Processes::set_up(job, window, &config)?);
         Ok(Some(Processes { all, config }))
     }

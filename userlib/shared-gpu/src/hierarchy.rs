@@ -11,19 +11,22 @@ use crate::circle::{Circle, World};
 use crate::gathered::Gathered;
 use crate::leaders::{Leaders, call};
 use crate::mover::Mover;
-use crate::one_host::OneHost;
+use crate::one_host::{Beside, OneHost};
 use crate::over_hosts::OverHosts;
 use crate::places::{Place, by_gpu, places};
-use crate::{Collective, Config, Element, Op, SharedGpuError, Vector};
+use crate::shared_gpu::device;
+use crate::{Algorithm, Collective, Config, Element, Levels, Op, SharedGpuError, Vector};
 
 /// How ranks on several GPUs are set up; alike on all of them, but for `gpu` and time-outs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HierarchyConfig {
-    /// Of the ranks on one GPU.
+    /// Of the ranks on one GPU. Its table counts for ranks on several, too.
     pub inside: Config,
-    /// Of their leaders. The text's best of four is GSB inside and BTB between (4.3); both choose by size unless an algorithm is forced.
-    /// Between hosts its time-out counts.
+    /// Of their leaders, and of all ranks of a host beside each other. The text's best of four is GSB inside and BTB between (4.3); where
+    /// neither is forced, calls take what [`Hierarchy::choice`] says. Between hosts its time-out counts.
     pub between: Config,
+    /// Forced: all ranks of a host that are on several GPUs beside each other by this, without steps of GPUs.
+    pub flat: Option<Algorithm>,
     /// On the CPU executor, the number of the GPU that this rank is taken to be on; `None`: all of a host are on one.
     pub gpu: Option<u32>,
 }
@@ -31,9 +34,9 @@ pub struct HierarchyConfig {
 /// This process as one of several on one or more GPUs of one or more hosts. The lowest rank on a GPU leads the ranks there, and the lowest on
 /// a host the host.
 ///
-/// All ranks make the same calls in the same order. Vectors are reduced GPU by GPU: first those of its ranks, then the
-/// leaders', then those of hosts, in their order, by the hosts' leaders. Each run gives the same bits. Ranks that are all on one GPU make
-/// the calls of [`SharedGpu`](crate::SharedGpu).
+/// All ranks make the same calls in the same order. Vectors are reduced GPU by GPU, first those of its ranks, then the leaders', or those of
+/// all ranks of a host at once ([`choice`](Self::choice)), then those of hosts, in their order, by the hosts' leaders. Each run gives the same
+/// bits. Ranks that are all on one GPU make the calls of [`SharedGpu`](crate::SharedGpu).
 pub struct Hierarchy {
     pub(crate) one: OneHost,
     /// Of a leader, where there are several hosts.
@@ -97,7 +100,9 @@ impl Hierarchy {
             _ => format!("executor {}", config.gpu.unwrap_or_default()),
         };
         let leader = ranks.iter().find(|other| !all.job().is_far(**other)).unwrap_or(&rank);
-        let said = Place { leader: *leader, has_node: node.is_some(), gpu };
+        let has_steps = config.inside.algorithm.or(config.between.algorithm).is_some();
+        let device = device(processor).to_owned();
+        let said = Place { leader: *leader, has_node: node.is_some(), has_steps, gpu, device };
         let places = places(&ranks, &all.exchange(&said.words())?)?;
         let of_host =
             |leader: u32| ranks.iter().zip(&places).filter(move |(_, place)| place.leader == leader);
@@ -112,8 +117,12 @@ impl Hierarchy {
         }
         let own = hosts.iter().position(|ranks| ranks.contains(&rank)).ok_or(SharedGpuError::Broken)?;
         let several = |host: &Vec<u32>| by_gpu(of_host(host[0])).len() > 1;
-        let has_several = hosts.iter().any(several);
-        let one = OneHost::new(world, by_gpu(of_host(hosts[own][0])), has_several, processor, config)?;
+        let beside = Beside {
+            has_several: hosts.iter().any(several),
+            has_steps: of_host(hosts[own][0]).any(|(_, place)| place.has_steps),
+            device: of_host(hosts[own][0]).next().map_or("", |(_, place)| &place.device),
+        };
+        let one = OneHost::new(world, by_gpu(of_host(hosts[own][0])), &beside, processor, config)?;
         let leaders = Circle::of(world(config.between.timeout), hosts.iter().map(|ranks| ranks[0]).collect());
         let leaders = (hosts.len() > 1)
             .then(|| Leaders::new(&leaders, node, processor, config.between.timeout, one.ladder()))
@@ -136,6 +145,13 @@ impl Hierarchy {
     /// Whether a call failed in a way that ends the use of this.
     pub fn is_broken(&self) -> bool {
         self.one.is_broken() || self.over.as_ref().is_some_and(OverHosts::is_broken)
+    }
+
+    /// How ranks of this host that are on several GPUs make a call with results of so many bytes: what the configuration forces; else by
+    /// its table, if it has one for as many ranks on each GPU, and MPS as it is; else short ones beside each other through host memory, longer
+    /// ones GPU by GPU. [`Levels::Flat`] where all are on one GPU.
+    pub fn choice(&self, collective: Collective, bytes: usize) -> Levels {
+        self.one.choice(collective, bytes)
     }
 
     /// Ranks of the job that are on this rank's host, by GPU: in the order of their leaders, who are their first.

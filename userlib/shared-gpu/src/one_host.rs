@@ -6,18 +6,20 @@ use ggas_clock::Ladder;
 use ggas_kernels::{KernelMem, Processor};
 
 use crate::circle::{Circle, World};
-use crate::{Element, HierarchyConfig, Op, SharedGpu, SharedGpuError, Vector};
+use crate::levels::Choosing;
+use crate::{Collective, Config, Element, HierarchyConfig, Levels, Op, SharedGpu, SharedGpuError, Vector};
 
 /// This process as one of several on one or more GPUs of a host. The lowest rank on a GPU leads the ranks there, and the lowest of all the
 /// host. Ranks are those of the job.
 ///
-/// Vectors are reduced GPU by GPU: first those of its ranks, then the leaders'.
+/// Vectors are reduced GPU by GPU, first those of its ranks, then the leaders', or those of all at once.
 pub(crate) struct OneHost {
     inside: SharedGpu,
     /// Of a leader.
     between: Option<SharedGpu>,
-    /// All ranks beside each other, where there are several GPUs: for what has no steps inside and between them.
+    /// All ranks beside each other, where there are several GPUs: for what has no steps inside and between them, or is quicker without.
     flat: Option<SharedGpu>,
+    choosing: Choosing,
     /// Ascending.
     ranks: Vec<u32>,
     /// The same by GPU.
@@ -30,13 +32,23 @@ pub(crate) struct OneHost {
     scratch: Option<KernelMem>,
 }
 
+/// What the ranks have said of each other.
+pub(crate) struct Beside<'a> {
+    /// Some host has several GPUs.
+    pub(crate) has_several: bool,
+    /// Some rank of this host forces steps of GPUs.
+    pub(crate) has_steps: bool,
+    /// The kind of the first one's GPU.
+    pub(crate) device: &'a str,
+}
+
 impl OneHost {
     /// Collective over the world, in which ranks of other hosts set up the same beside: of these ranks by GPU, in the order of their
-    /// leaders. `has_several`: some host has several GPUs.
+    /// leaders.
     pub(crate) fn new<'a>(
         world: &dyn Fn(Duration) -> World<'a>,
         gpus: Vec<Vec<u32>>,
-        has_several: bool,
+        said: &Beside<'_>,
         processor: &Processor,
         config: &HierarchyConfig,
     ) -> Result<OneHost, SharedGpuError> {
@@ -54,10 +66,46 @@ impl OneHost {
         // Where only other hosts need it, it is of the leader alone, and goes at once.
         let beside = if is_flat { ranks.clone() } else { ranks[..1].to_vec() };
         let flat = Circle::of(world(config.between.timeout), beside);
-        let flat =
-            has_several.then(|| SharedGpu::of(&flat, processor, &config.between, false)).transpose()?;
+        // With the table, which all of a host are to have alike.
+        let of_flat = Config {
+            algorithm: config.flat.or(config.between.algorithm),
+            table: config.inside.table.clone(),
+            ..config.between.clone()
+        };
+        let flat = said.has_several.then(|| SharedGpu::of(&flat, processor, &of_flat, false)).transpose()?;
         let (flat, processor) = (flat.flatten().filter(|_| is_flat), processor.clone());
-        Ok(OneHost { inside, between, flat, ranks, gpus, own, rank, processor, scratch: None })
+        let on_each: Vec<usize> = gpus.iter().map(Vec::len).collect();
+        let measured = flat
+            .iter()
+            .flat_map(|_| config.inside.table.find_on(said.device, &on_each, inside.has_mps()).cloned());
+        let choosing = Choosing {
+            flat: config.flat,
+            steps: [config.inside.algorithm, config.between.algorithm],
+            has_steps: said.has_steps,
+            measured: measured.collect(),
+            sharing: flat.as_ref().and_then(SharedGpu::sharing).and_then(|_| inside.sharing()),
+            ranks: ranks.len(),
+            gpus: gpus.len(),
+        };
+        Ok(OneHost { inside, between, flat, choosing, ranks, gpus, own, rank, processor, scratch: None })
+    }
+
+    /// As [`Hierarchy::choice`](crate::Hierarchy::choice).
+    pub(crate) fn choice(&self, collective: Collective, bytes: usize) -> Levels {
+        self.choosing.levels(collective, bytes)
+    }
+
+    /// Has the next call, with results of so many elements, take what is chosen for it. Whether all ranks make it beside each other.
+    fn settle(&mut self, collective: Collective, count: usize, element: Element) -> bool {
+        let levels = self.choice(collective, count.saturating_mul(element.size()));
+        match levels {
+            Levels::Flat(algorithm) => self.flat.iter_mut().for_each(|flat| flat.take(algorithm)),
+            Levels::Steps { inside, between } => {
+                self.inside.take(inside);
+                self.between.iter_mut().for_each(|leaders| leaders.take(between));
+            }
+        }
+        matches!(levels, Levels::Flat(_))
     }
 
     /// How this rank waits.
@@ -91,8 +139,8 @@ impl OneHost {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         output.check(count, element)?;
-        if self.gpus.len() == 1 {
-            return self.inside(|inside| inside.allreduce(input, output, count, element, op));
+        if self.settle(Collective::Allreduce, count, element) {
+            return self.flat(|all| all.allreduce(input, output, count, element, op));
         }
         self.inside(|inside| inside.reduce(0, input, output, count, element, op))?;
         self.between(|between| between.allreduce(output, output, count, element, op))?;
@@ -110,8 +158,9 @@ impl OneHost {
         op: Op,
     ) -> Result<(), SharedGpuError> {
         let (gpu, place) = self.place(root)?;
-        if self.gpus.len() == 1 {
-            return self.inside(|inside| inside.reduce(place, input, output, count, element, op));
+        if self.settle(Collective::Reduce, count, element) {
+            let place = self.beside(root);
+            return self.flat(|all| all.reduce(place, input, output, count, element, op));
         }
         if self.rank as usize == root {
             output.check(count, element)?;
@@ -150,6 +199,10 @@ impl OneHost {
         element: Element,
     ) -> Result<(), SharedGpuError> {
         let (gpu, place) = self.place(root)?;
+        if self.settle(Collective::Broadcast, count, element) {
+            let place = self.beside(root);
+            return self.flat(|all| all.broadcast(place, vector, count, element));
+        }
         if self.own == gpu {
             self.inside(|inside| inside.broadcast(place, vector, count, element))?;
         }
@@ -169,6 +222,7 @@ impl OneHost {
         count: usize,
         element: Element,
     ) -> Result<(), SharedGpuError> {
+        self.settle(Collective::Allgather, count.saturating_mul(self.ranks.len()), element);
         self.flat(|all| all.allgather(input, output, count, element))
     }
 
@@ -180,6 +234,7 @@ impl OneHost {
         count: usize,
         element: Element,
     ) -> Result<(), SharedGpuError> {
+        self.settle(Collective::Alltoall, count.saturating_mul(self.ranks.len()), element);
         self.flat(|all| all.alltoall(input, output, count, element))
     }
 
@@ -192,6 +247,7 @@ impl OneHost {
         element: Element,
         op: Op,
     ) -> Result<(), SharedGpuError> {
+        self.settle(Collective::ReduceScatter, count.saturating_mul(self.ranks.len()), element);
         self.flat(|all| all.reduce_scatter(input, output, count, element, op))
     }
 
@@ -222,6 +278,11 @@ impl OneHost {
         done.map_err(|error| error.of_job(&self.ranks))
     }
 
+    /// A rank's place among all of the host.
+    fn beside(&self, root: usize) -> usize {
+        self.ranks.iter().position(|rank| *rank as usize == root).unwrap_or(root)
+    }
+
     /// A rank's GPU, and its place there.
     fn place(&self, root: usize) -> Result<(usize, usize), SharedGpuError> {
         let at = |ranks: &Vec<u32>| ranks.iter().position(|rank| *rank as usize == root);
@@ -230,16 +291,17 @@ impl OneHost {
         found.ok_or(SharedGpuError::Root { root, ranks })
     }
 
-    /// A step of the ranks on this GPU. Where it fails, the other GPUs are told by the leader.
+    /// A step of the ranks on this GPU. Where it fails, the other GPUs are told: by the leader in this call, by all before the next one that all
+    /// make beside each other.
     fn inside(
         &mut self,
         step: impl FnOnce(&mut SharedGpu) -> Result<(), SharedGpuError>,
     ) -> Result<(), SharedGpuError> {
         let done = step(&mut self.inside);
-        if let (Err(error), Some(between)) = (&done, &mut self.between)
+        if let Err(error) = &done
             && error.ends_use()
         {
-            between.fail(error);
+            self.between.iter_mut().chain(&mut self.flat).for_each(|others| others.fail(error));
         }
         done.map_err(|error| error.of_job(&self.gpus[self.own]))
     }
@@ -255,6 +317,7 @@ impl OneHost {
             && error.ends_use()
         {
             self.inside.fail(error);
+            self.flat.iter_mut().for_each(|all| all.fail(error));
         }
         let leaders: Vec<u32> = self.gpus.iter().map(|ranks| ranks[0]).collect();
         done.map_err(|error| error.of_job(&leaders))

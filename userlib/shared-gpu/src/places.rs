@@ -8,19 +8,32 @@ pub(crate) struct Place {
     /// The lowest rank of its host.
     pub(crate) leader: u32,
     pub(crate) has_node: bool,
+    /// Its configuration forces steps of GPUs.
+    pub(crate) has_steps: bool,
+    /// The GPU, and its kind as in tables.
     pub(crate) gpu: String,
+    pub(crate) device: String,
 }
 
 impl Place {
     pub(crate) fn words(&self) -> Vec<u8> {
-        [&self.leader.to_ne_bytes()[..], &[u8::from(self.has_node)], self.gpu.as_bytes()].concat()
+        let Place { leader, has_node, has_steps, gpu, device } = self;
+        let flags = [u8::from(*has_node), u8::from(*has_steps)];
+        [&leader.to_ne_bytes()[..], &flags, gpu.as_bytes(), b"\n", device.as_bytes()].concat()
     }
 
     fn read(words: &[u8]) -> Option<Place> {
         let (leader, rest) = words.split_first_chunk()?;
-        let (has_node, gpu) = rest.split_first()?;
-        let gpu = String::from_utf8_lossy(gpu).into_owned();
-        Some(Place { leader: u32::from_ne_bytes(*leader), has_node: *has_node != 0, gpu })
+        let ([has_node, has_steps], names) = rest.split_first_chunk()?;
+        let names = String::from_utf8_lossy(names);
+        let (gpu, device) = names.split_once('\n')?;
+        Some(Place {
+            leader: u32::from_ne_bytes(*leader),
+            has_node: *has_node != 0,
+            has_steps: *has_steps != 0,
+            gpu: gpu.to_owned(),
+            device: device.to_owned(),
+        })
     }
 }
 
@@ -49,7 +62,13 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_are_said() {
-        let place = Place { leader: 7, has_node: true, gpu: "GPU-1".to_owned() };
+        let place = Place {
+            leader: 7,
+            has_node: true,
+            has_steps: false,
+            gpu: "GPU-1".to_owned(),
+            device: "a GPU".to_owned(),
+        };
         assert_eq!(Place::read(&place.words()), Some(place));
         assert_eq!(Place::read(&[1, 2, 3, 4]), None, "cut short");
     }

@@ -42,6 +42,11 @@ impl Algorithm {
     pub(crate) fn has_states(self) -> bool {
         matches!(self, Algorithm::Static { .. } | Algorithm::Dynamic | Algorithm::Host | Algorithm::Direct)
     }
+
+    /// Whether tables have it for ranks on several GPUs.
+    pub(crate) fn is_of_levels(self) -> bool {
+        matches!(self, Algorithm::Host | Algorithm::Gsb | Algorithm::Btb)
+    }
 }
 
 /// What the ranks do together.
@@ -75,6 +80,11 @@ impl Collective {
         Collective::Alltoall,
         Collective::ReduceScatter,
     ];
+
+    /// Whether ranks on several GPUs can go GPU by GPU: what has parts for ranks has no steps inside and between GPUs.
+    pub(crate) fn has_steps(self) -> bool {
+        matches!(self, Collective::Allreduce | Collective::Reduce | Collective::Broadcast)
+    }
 
     /// Whether the result is ranks' vectors as they are, beside each other.
     pub(crate) fn gathers(self) -> bool {

@@ -27,6 +27,23 @@ const STAGED_MIN: usize = 256 << 10;
 /// In turns: where 0.5 µs a KiB of staged copies have grown to the turns of GSB. Between 1 and 16 MiB nothing was measured.
 const TURNS_MIN: usize = 8 << 20;
 
+/// On several GPUs of a host, with MPS: GPU by GPU a call has three steps, each with a kernel or two copies (33 to 48 µs of 8 ranks on one), and is one step
+/// through host memory, which takes 8 ranks of one GPU 74 µs here (`one-gpu/shared-gpu-allreduce-8.json`), and 219 at four times the size.
+const FLAT_MAX: usize = 64 << 10;
+
+/// Whether ranks on several GPUs of a host make a call through host memory, beside each other; else GPU by GPU.
+pub(crate) fn is_flat(sharing: Sharing, ranks: usize, bytes: usize) -> bool {
+    let most = match sharing {
+        Sharing::Cores => HOST_MAX_CORES,
+        // 24 of them take 283 µs at 64 KiB (`one-gpu/shared-gpu-allreduce-24.json`).
+        Sharing::AtOnce if ranks >= RANKS_MANY => HOST_MAX,
+        Sharing::AtOnce => FLAT_MAX,
+        // No kernel waits for a turn.
+        Sharing::Turns => STAGED_MIN - 1,
+    };
+    bytes <= most
+}
+
 /// That of a call of so many ranks; `is_led`: its result, if at one rank, is at the leader.
 pub(crate) fn built_in(
     sharing: Sharing,

@@ -47,6 +47,8 @@ pub struct SharedGpu {
     process: Process,
     layout: Layout,
     algorithm: Option<Algorithm>,
+    /// What the next calls take where none is forced.
+    taken: Option<Algorithm>,
     /// Of the table, those for these ranks.
     choices: Vec<Choices>,
     sharing: Sharing,
@@ -113,10 +115,16 @@ impl SharedGpu {
                 _ => Sharing::Cores,
             };
             Ok(SharedGpu {
-                choices: choices(config, processor, circle.ranks(), with_mps),
+                // Its entries are of ranks that share one GPU.
+                choices: if is_one_gpu {
+                    choices(config, processor, circle.ranks(), with_mps)
+                } else {
+                    Vec::new()
+                },
                 process,
                 layout,
                 algorithm: config.algorithm,
+                taken: None,
                 sharing,
                 is_crowded,
                 cursor: Cursor::default(),
@@ -177,8 +185,8 @@ impl SharedGpu {
         if let Some(algorithm) = self.algorithm {
             return possible(algorithm);
         }
-        let measured = self.choices.iter().find(|choices| choices.collective == collective);
-        let measured = measured.and_then(|choices| choices.algorithm(bytes));
+        let measured = || self.choices.iter().find(|choices| choices.collective == collective);
+        let measured = self.taken.or_else(|| measured()?.algorithm(bytes));
         let built_in = || rules::built_in(self.sharing, collective, self.ranks(), root == 0, bytes);
         let algorithm = measured.map_or_else(built_in, possible);
         if is_on_host || !algorithm.has_states() { algorithm } else { Algorithm::Gsb }
@@ -294,6 +302,21 @@ impl SharedGpu {
         self.call((Collective::Barrier, 0), (0, 0), 0, (Element::Float, None))
     }
 
+    /// The next calls take this where none is forced; `None`: as [`choice`](Self::choice) says.
+    pub(crate) fn take(&mut self, algorithm: Option<Algorithm>) {
+        self.taken = algorithm;
+    }
+
+    /// How the work of its ranks gets onto their processor; `None` where its directory is on the GPU, which not all algorithms can have.
+    pub(crate) fn sharing(&self) -> Option<Sharing> {
+        (self.process.directory == Directory::Host).then_some(self.sharing)
+    }
+
+    /// Whether MPS was on at the set-up.
+    pub(crate) fn has_mps(&self) -> bool {
+        self.process.mps.as_ref().is_some_and(Before::is_on)
+    }
+
     /// Whether a call failed, here or by [`fail`](Self::fail): there are no more.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
@@ -385,11 +408,15 @@ fn engine(processor: &Processor) -> Result<Engine, SharedGpuError> {
 
 /// Of the table, those for these ranks.
 fn choices(config: &Config, processor: &Processor, ranks: usize, with_mps: bool) -> Vec<Choices> {
-    let device = match processor {
+    config.table.find(device(processor), ranks, with_mps).cloned().collect()
+}
+
+/// The kind of a processor, as tables name it.
+pub(crate) fn device(processor: &Processor) -> &str {
+    match processor {
         Processor::Gpu(gpu) => gpu.device().info().name.as_str(),
         _ => "cpu",
-    };
-    config.table.find(device, ranks, with_mps).cloned().collect()
+    }
 }
 
 /// Whether the ranks have fewer cores than they are: all are told the same.

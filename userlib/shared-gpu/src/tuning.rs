@@ -1,4 +1,5 @@
-//! The algorithm for each collective, size, number of ranks and state of MPS, as it was measured (5.3.1).
+//! The algorithm for each collective, size, number of ranks and state of MPS, as it was measured (5.3.1); of ranks on several GPUs of a
+//! host, those inside GPUs and between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,13 @@ pub struct Choice {
     pub from_bytes: usize,
     /// That of vectors from this size up to that of the next choice.
     pub algorithm: Algorithm,
+    /// Of ranks on several GPUs: that between GPUs, where `algorithm` is that inside each; `None`: `algorithm` is that of all ranks, beside
+    /// each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Algorithm>,
 }
 
-/// Choices for a collective of one number of ranks on one kind of GPU.
+/// Choices for a collective of one number of ranks on one kind of GPU, or on several GPUs of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choices {
@@ -22,28 +27,53 @@ pub struct Choices {
     pub device: String,
     /// Which.
     pub collective: Collective,
-    /// Processes that share the GPU.
+    /// Processes that share the GPU, or the GPUs.
     pub ranks: usize,
+    /// Where they are on several GPUs: how many on each, in the order of their first ranks. Empty: on one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<usize>,
     /// Whether MPS was on.
     pub mps: bool,
     /// The first from 0 bytes on, then ever longer ones.
     pub by_size: Vec<Choice>,
+    /// Versions of what measured it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub measured_by: String,
 }
 
 impl Choices {
     /// That of vectors of so many bytes.
     pub fn algorithm(&self, bytes: usize) -> Option<Algorithm> {
-        self.by_size.iter().rev().find(|choice| choice.from_bytes <= bytes).map(|choice| choice.algorithm)
+        self.choice(bytes).map(|choice| choice.algorithm)
+    }
+
+    pub(crate) fn choice(&self, bytes: usize) -> Option<Choice> {
+        self.by_size.iter().rev().find(|choice| choice.from_bytes <= bytes).copied()
     }
 
     fn check(&self) -> Result<(), String> {
-        let Choices { device, collective, ranks, by_size, .. } = self;
+        let Choices { device, collective, ranks, gpus, by_size, .. } = self;
         let wrong = |what: String| Err(format!("{collective} of {ranks} ranks that share {device}: {what}"));
         if by_size.first().is_none_or(|first| first.from_bytes != 0) {
             return wrong("the first choice is for vectors from_bytes 0 on".to_owned());
         }
         if !by_size.is_sorted_by(|a, b| a.from_bytes < b.from_bytes) {
             return wrong("choices are in the order of from_bytes".to_owned());
+        }
+        let is_one = gpus.is_empty();
+        if !is_one && (gpus.len() < 2 || gpus.contains(&0) || gpus.iter().sum::<usize>() != *ranks) {
+            return wrong(format!("{gpus:?} on each GPU are not as many, on two GPUs or more"));
+        }
+        // What parts are for ranks has no levels.
+        let may_have_steps = !is_one && collective.has_steps();
+        if !may_have_steps && by_size.iter().any(|choice| choice.between.is_some()) {
+            return wrong("it has no algorithm between GPUs".to_owned());
+        }
+        let all = by_size.iter().flat_map(|choice| [Some(choice.algorithm), choice.between]).flatten();
+        if !is_one && let Some(other) = all.into_iter().find(|one| !one.is_of_levels()) {
+            return wrong(format!(
+                "{other:?} is none of host, gsb and btb, which ranks on several GPUs have"
+            ));
         }
         let most = ranks.saturating_sub(1);
         let too_many = |choice: &Choice| match choice.algorithm {
@@ -58,7 +88,7 @@ impl Choices {
 
     fn is_for(&self, other: &Choices) -> bool {
         let key = |one: &Choices| (one.collective, one.ranks, one.mps);
-        self.device == other.device && key(self) == key(other)
+        self.device == other.device && self.gpus == other.gpus && key(self) == key(other)
     }
 }
 
@@ -68,7 +98,7 @@ impl Choices {
 pub struct Table(Vec<Choices>);
 
 impl Table {
-    /// Inserts choices. They replace those for the same device, collective, number of ranks and state of MPS.
+    /// Inserts choices. They replace those for the same device, collective, ranks and state of MPS.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -79,14 +109,24 @@ impl Table {
         Ok(())
     }
 
-    /// Those for a device, a number of ranks and a state of MPS.
+    /// Those for a device, a number of ranks that share it, and a state of MPS.
     pub fn find<'a>(
         &'a self,
         device: &'a str,
         ranks: usize,
         mps: bool,
     ) -> impl Iterator<Item = &'a Choices> + 'a {
-        self.0.iter().filter(move |one| one.device == device && one.ranks == ranks && one.mps == mps)
+        self.find_on(device, &[], mps).filter(move |one| one.ranks == ranks)
+    }
+
+    /// Those for several devices of a kind, a number of ranks on each, and a state of MPS.
+    pub fn find_on<'a>(
+        &'a self,
+        device: &'a str,
+        gpus: &'a [usize],
+        mps: bool,
+    ) -> impl Iterator<Item = &'a Choices> + 'a {
+        self.0.iter().filter(move |one| one.device == device && one.gpus == gpus && one.mps == mps)
     }
 
     /// Whether there are none.
@@ -109,14 +149,45 @@ mod tests {
     use crate::Copier;
 
     fn choices(ranks: usize, by_size: &[(usize, Algorithm)]) -> Choices {
-        let choice = |&(from_bytes, algorithm)| Choice { from_bytes, algorithm };
+        let choice = |&(from_bytes, algorithm)| Choice { from_bytes, algorithm, between: None };
         Choices {
             device: "a GPU".to_owned(),
             collective: Collective::Allreduce,
             ranks,
             mps: true,
+            gpus: Vec::new(),
             by_size: by_size.iter().map(choice).collect(),
+            measured_by: String::new(),
         }
+    }
+
+    /// Of as many ranks on each of two GPUs.
+    fn on_two(collective: Collective, algorithm: Algorithm, between: Option<Algorithm>) -> Choices {
+        let by_size = vec![Choice { from_bytes: 0, algorithm, between }];
+        Choices { collective, gpus: vec![2, 2], by_size, ..choices(4, &[]) }
+    }
+
+    #[test]
+    fn ranks_on_several_gpus_have_choices_of_their_own() {
+        let mut table = Table::default();
+        table.insert(choices(4, &[(0, Algorithm::Host)])).expect("good");
+        table.insert(on_two(Collective::Allreduce, Algorithm::Gsb, Some(Algorithm::Btb))).expect("good");
+        table.insert(on_two(Collective::Allgather, Algorithm::Host, None)).expect("good");
+        assert_eq!(table.find("a GPU", 4, true).count(), 1, "on one");
+        assert_eq!(table.find_on("a GPU", &[2, 2], true).count(), 2);
+        assert_eq!(table.find_on("a GPU", &[3, 1], true).count(), 0, "another shape");
+        let text = serde_json::to_string(&table).expect("JSON");
+        assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), table);
+        let refused = |choices: Choices| choices.check().expect_err("wrong");
+        let parts = on_two(Collective::Allgather, Algorithm::Gsb, Some(Algorithm::Gsb));
+        assert!(refused(parts).contains("no algorithm between GPUs"));
+        let other = on_two(Collective::Reduce, Algorithm::Gsb, Some(Algorithm::Dynamic));
+        assert!(refused(other).contains("Dynamic is none of"));
+        let five = Choices { ranks: 5, ..on_two(Collective::Reduce, Algorithm::Gsb, None) };
+        assert!(refused(five).contains("[2, 2] on each GPU are not as many"));
+        let mut one = choices(4, &[(0, Algorithm::Gsb)]);
+        one.by_size[0].between = Some(Algorithm::Gsb);
+        assert!(refused(one).contains("no algorithm between GPUs"));
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn a_death_beside_them_is_nothing_to_some_ranks() {
 /// On one GPU, with so much time for a set-up.
 fn within(timeout: Duration) -> HierarchyConfig {
     let config = Config { timeout, ..Config::default() };
-    HierarchyConfig { inside: config.clone(), between: config, gpu: None }
+    HierarchyConfig { inside: config.clone(), between: config, ..HierarchyConfig::default() }
 }
 
 /// Descriptors that this process has open, once all that the others sent before is here.

@@ -8,9 +8,12 @@ mod ranks;
 use std::time::Duration;
 
 use common::{die, in_job, in_job_with_death, victim};
-use ggas_kernels::KernelMem;
+use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
-use ggas_shared_gpu::{Algorithm, Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpuError, Vector};
+use ggas_shared_gpu::{
+    Algorithm, Choice, Choices, Collective, Config, Element, Hierarchy, HierarchyConfig, Levels, Op,
+    SharedGpuError, Table, Vector,
+};
 use ranks::{LONG, SOON, by_turns as processor};
 
 struct Rank {
@@ -23,12 +26,14 @@ struct Rank {
 impl Rank {
     /// On the executor, `gpus` of them by turns.
     fn new(job: &Job, gpus: u32, (inside, between): (Algorithm, Algorithm), timeout: Duration) -> Rank {
-        let of =
-            |algorithm| Config { buffer: 64 << 10, algorithm: Some(algorithm), timeout, ..Config::default() };
-        let gpu = Some(job.rank() % gpus);
-        let config = HierarchyConfig { inside: of(inside), between: of(between), gpu };
+        let mut config = by_size(job, gpus, timeout);
+        (config.inside.algorithm, config.between.algorithm) = (Some(inside), Some(between));
+        Rank::of(job, &config)
+    }
+
+    fn of(job: &Job, config: &HierarchyConfig) -> Rank {
         let processor = processor(job);
-        let all = Hierarchy::new(job, None, &processor, &config).expect("set up");
+        let all = Hierarchy::new(job, None, &processor, config).expect("set up");
         let memory = || processor.alloc(4 * COUNT).expect("memory");
         let rank = Rank { all, input: memory(), output: memory(), me: job.rank() as usize };
         let bytes: Vec<u8> = (0..COUNT).flat_map(|at| number(rank.me, at).to_ne_bytes()).collect();
@@ -41,6 +46,12 @@ impl Rank {
         self.all.allreduce(input, output, count, Element::Float, Op::Sum)?;
         Ok(floats(&self.output, count))
     }
+}
+
+/// Nothing is forced.
+fn by_size(job: &Job, gpus: u32, timeout: Duration) -> HierarchyConfig {
+    let of = || Config { buffer: 64 << 10, timeout, ..Config::default() };
+    HierarchyConfig { inside: of(), between: of(), flat: None, gpu: Some(job.rank() % gpus) }
 }
 
 /// Several chunks.
@@ -97,13 +108,29 @@ const FOUR: [(Algorithm, Algorithm); 4] = [
 ];
 
 fn all_calls(job: &Job, gpus: u32, pair: (Algorithm, Algorithm)) {
-    let mut rank = Rank::new(job, gpus, pair, SOON);
+    let rank = Rank::new(job, gpus, pair, SOON);
+    are_right(job, rank, &format!("{pair:?}"), &|rank, root, at| expected(rank, pair, root, at));
+}
+
+/// All ranks beside each other, as if they were on one GPU.
+fn all_flat(job: &Job, gpus: u32, algorithm: Algorithm) {
+    let config = HierarchyConfig { flat: Some(algorithm), ..by_size(job, gpus, SOON) };
+    are_right(job, Rank::of(job, &config), &format!("flat, {algorithm:?}"), &|rank, root, at| {
+        let mut parts: Vec<f32> = (0..rank.all.gpus().concat().len()).map(|rank| number(rank, at)).collect();
+        if algorithm == Algorithm::Btb {
+            parts.rotate_left(root);
+        }
+        sum(parts, algorithm)
+    });
+}
+
+fn are_right(job: &Job, mut rank: Rank, pair: &str, expected: &dyn Fn(&Rank, usize, usize) -> f32) {
     let ranks = job.size() as usize;
     let poison = vec![0xee; 4 * COUNT];
     for (round, count) in [1, 1000, COUNT].into_iter().enumerate() {
-        let all: Vec<f32> = (0..count).map(|at| expected(&rank, pair, 0, at)).collect();
+        let all: Vec<f32> = (0..count).map(|at| expected(&rank, 0, at)).collect();
         for _ in 0..2 {
-            assert!(rank.allreduce(count).expect("a sum") == all, "{pair:?}: {count} elements: other bits");
+            assert!(rank.allreduce(count).expect("a sum") == all, "{pair}: {count} elements: other bits");
         }
         // Roots that lead the ranks on their GPU, and others.
         for root in [round % ranks, ranks - 1 - round % ranks] {
@@ -113,19 +140,16 @@ fn all_calls(job: &Job, gpus: u32, pair: (Algorithm, Algorithm)) {
             let got = floats(&rank.output, COUNT);
             let untouched = f32::from_ne_bytes([0xee; 4]);
             let begin = if rank.me == root { count } else { 0 };
-            let all: Vec<f32> = (0..begin).map(|at| expected(&rank, pair, root, at)).collect();
-            assert!(got[..begin] == all, "{pair:?}: {count} elements at root {root}");
-            assert!(got[begin..].iter().all(|value| *value == untouched), "{pair:?}: not its memory");
+            let all: Vec<f32> = (0..begin).map(|at| expected(&rank, root, at)).collect();
+            assert!(got[..begin] == all, "{pair}: {count} elements at root {root}");
+            assert!(got[begin..].iter().all(|value| *value == untouched), "{pair}: not its memory");
             let own: Vec<u8> = (0..count).flat_map(|at| number(root, at).to_ne_bytes()).collect();
             if rank.me == root {
                 rank.output.write(0, &own).expect("in range");
             }
             rank.all.broadcast(root, Vector::at(&rank.output, 0), count, Element::Float).expect("sent");
             let got = floats(&rank.output, count);
-            assert!(
-                (0..count).all(|at| got[at] == number(root, at)),
-                "{pair:?}: {count} elements from {root}"
-            );
+            assert!((0..count).all(|at| got[at] == number(root, at)), "{pair}: {count} elements from {root}");
         }
     }
     let error = rank.all.broadcast(ranks, Vector::at(&rank.output, 0), 1, Element::Float);
@@ -224,6 +248,59 @@ fn four_processes_on_two_gpus() {
 }
 
 #[test]
+fn five_processes_on_two_gpus_beside_each_other() {
+    in_job("five_processes_on_two_gpus_beside_each_other", (5, 1), |job| {
+        [Algorithm::Host, Algorithm::Gsb, Algorithm::Btb].into_iter().for_each(|one| all_flat(job, 2, one));
+    });
+}
+
+/// A table of these ranks, in which two ways add in other orders than what is built in.
+#[test]
+fn levels_are_taken_from_a_table_else_by_size() {
+    in_job("levels_are_taken_from_a_table_else_by_size", (4, 1), |job| {
+        let (btb, gsb) = (Algorithm::Btb, Algorithm::Gsb);
+        let mut config = by_size(job, 2, SOON);
+        let built_in = Rank::of(job, &config).all;
+        assert_eq!(built_in.choice(Collective::Allreduce, 8), Levels::Flat(Some(Algorithm::Host)));
+        let steps = Levels::Steps { inside: None, between: None };
+        assert_eq!(built_in.choice(Collective::Allreduce, 16 << 20), steps);
+        for mps in [false, true] {
+            let device = match processor(job) {
+                Processor::Gpu(gpu) => gpu.device().info().name.clone(),
+                _ => "cpu".to_owned(),
+            };
+            let choice = |from_bytes, algorithm, between| Choice { from_bytes, algorithm, between };
+            let by_size =
+                vec![choice(0, btb, Some(gsb)), choice(4000, btb, None), choice(8000, gsb, Some(btb))];
+            let (gpus, measured_by) = (vec![2, 2], String::new());
+            let collective = Collective::Allreduce;
+            let choices = Choices { device, collective, ranks: 4, gpus, mps, by_size, measured_by };
+            config.inside.table.insert(choices).expect("it can be");
+        }
+        let mut rank = Rank::of(job, &config);
+        let in_steps = |rank: &Rank, pair, at| expected(rank, pair, 0, at);
+        for count in [999, 1000, 2000, 10, COUNT] {
+            let expected: Vec<f32> = (0..count)
+                .map(|at| match count {
+                    ..1000 => in_steps(&rank, (btb, gsb), at),
+                    1000..2000 => sum((0..4).map(|rank| number(rank, at)).collect(), btb),
+                    _ => in_steps(&rank, (gsb, btb), at),
+                })
+                .collect();
+            assert!(rank.allreduce(count).expect("a sum") == expected, "{count} elements: other bits");
+        }
+        assert_eq!(rank.all.choice(Collective::Reduce, 16 << 20), steps, "it says nothing of that");
+        job.barrier(SOON).expect("all are done");
+        // Alike on each GPU, but not on both.
+        if job.rank() % 2 == 1 {
+            config.inside.table = Table::default();
+        }
+        let error = Hierarchy::new(job, None, &processor(job), &config).expect_err("unlike tables");
+        assert!(error.to_string().contains("rank 1 has"), "{error}");
+    });
+}
+
+#[test]
 fn eleven_processes_on_four_gpus() {
     in_job("eleven_processes_on_four_gpus", (11, 1), |job| {
         FOUR.into_iter().for_each(|pair| all_calls(job, 4, pair));
@@ -255,6 +332,9 @@ fn a_failure_on_one_gpu_ends_the_call_on_all() {
             assert!(error.to_string().contains("rank 3 ") || rank.me == 3, "{error}");
         }
         assert!(matches!(rank.allreduce(1), Err(SharedGpuError::Broken)));
+        // What has no steps of GPUs, too: at once.
+        let error = rank.all.barrier().expect_err("it is over");
+        assert!(matches!(error, SharedGpuError::Broken | SharedGpuError::Elsewhere { .. }), "{error}");
         job.barrier(SOON).expect("all have seen it");
     });
 }

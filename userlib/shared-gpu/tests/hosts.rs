@@ -33,7 +33,7 @@ struct Rank {
 
 fn config(job: &Job, gpus: u32, timeout: Duration) -> HierarchyConfig {
     let of = || Config { buffer: 1 << 20, algorithm: Some(Algorithm::Gsb), timeout, ..Config::default() };
-    HierarchyConfig { inside: of(), between: of(), gpu: Some(job.rank() / 2 % gpus) }
+    HierarchyConfig { inside: of(), between: of(), flat: None, gpu: Some(job.rank() / 2 % gpus) }
 }
 
 fn network(job: &Job) -> SimNetwork {
@@ -148,6 +148,43 @@ fn parts(rank: &mut Rank, count: usize) {
     rank.gives("allgather in place", (0..n * count).map(|at| number(at / count, 0, at % count)));
 }
 
+fn byte(from: usize, part: usize, i: usize) -> u8 {
+    number(from, part, i) as u8
+}
+
+/// The same of bytes: parts begin anywhere, and sums wrap.
+fn of_bytes(rank: &mut Rank, count: usize) {
+    let (n, me, element) = (rank.n, rank.me, Element::Uint8);
+    let own = |rank: usize| (0..n).flat_map(move |part| (0..count).map(move |i| byte(rank, part, i)));
+    rank.input.write(0, &own(me).collect::<Vec<u8>>()).expect("in range");
+    let gives = |rank: &Rank, what: &str, expected: Vec<u8>| {
+        let mut got = vec![0; expected.len() + 8];
+        rank.output.read(0, &mut got).expect("in range");
+        assert!(got[..expected.len()] == expected, "{what}, {count} bytes at rank {me}");
+        assert!(got[expected.len()..] == [POISON; 8], "{what}, {count} bytes at rank {me}: beyond");
+        rank.clear();
+    };
+    let sum = |part: usize, i: usize| (0..n).map(|from| byte(from, part, i)).fold(0, u8::wrapping_add);
+    rank.clear();
+    let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+    rank.all.allreduce(input, output, count, element, Op::Sum).expect("a sum");
+    gives(rank, "allreduce", (0..count).map(|i| sum(0, i)).collect());
+    let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+    rank.all.reduce_scatter(input, output, count, element, Op::Sum).expect("parts of a sum");
+    gives(rank, "reduce-scatter", (0..count).map(|i| sum(me, i)).collect());
+    let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+    rank.all.allgather(input, output, count, element).expect("all together");
+    gives(rank, "allgather", (0..n).flat_map(|from| own(from).take(count)).collect());
+    let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
+    rank.all.alltoall(input, output, count, element).expect("all to all");
+    gives(rank, "alltoall", (0..n).flat_map(|from| own(from).skip(me * count).take(count)).collect());
+    if me == n - 1 {
+        rank.output.write(0, &own(me).take(count).collect::<Vec<u8>>()).expect("in range");
+    }
+    rank.all.broadcast(n - 1, Vector::at(&rank.output, 0), count, element).expect("sent");
+    gives(rank, "broadcast", own(n - 1).take(count).collect());
+}
+
 fn all_calls(job: &Job, gpus: u32) {
     let mut rank = Rank::new(job, gpus, SOON);
     let hosts = rank.all.hosts().concat().len();
@@ -159,6 +196,7 @@ fn all_calls(job: &Job, gpus: u32) {
         parts(&mut rank, count.div_ceil(n));
         rank.all.barrier().expect("all meet");
     }
+    [1, 77, 4001].into_iter().for_each(|count| of_bytes(&mut rank, count));
     // Nothing is something that hosts meet for.
     let (input, output) = (Vector::at(&rank.input, 0), Vector::at(&rank.output, 0));
     rank.all.allreduce(input, output, 0, Element::Float, Op::Sum).expect("no sum");

@@ -336,20 +336,24 @@ fn a_table_says_which_way_a_vector_goes() {
             Algorithm::Host,
             Algorithm::Dynamic,
         ];
-        let by_size =
-            ways.iter().enumerate().map(|(n, way)| Choice { from_bytes: 4000 * n, algorithm: *way });
+        let by_size = ways.iter().enumerate().map(|(n, way)| Choice {
+            from_bytes: 4000 * n,
+            algorithm: *way,
+            between: None,
+        });
         let mut table = Table::default();
         for (ranks, mps, by_size) in [
             (4, false, by_size.clone().collect()),
             (4, true, by_size.collect()),
-            (5, false, vec![Choice { from_bytes: 0, algorithm: Algorithm::Gsb }]),
+            (5, false, vec![Choice { from_bytes: 0, algorithm: Algorithm::Gsb, between: None }]),
         ] {
             let device = match &processor {
                 Processor::Gpu(gpu) => gpu.device().info().name.clone(),
                 _ => "cpu".to_owned(),
             };
-            let collective = Collective::Allreduce;
-            table.insert(Choices { device, collective, ranks, mps, by_size }).expect("it can be");
+            let (collective, gpus, measured_by) = (Collective::Allreduce, Vec::new(), String::new());
+            let choices = Choices { device, collective, ranks, gpus, mps, by_size, measured_by };
+            table.insert(choices).expect("it can be");
         }
         let config = Config { table, timeout: SOON, ..Config::default() };
         let mut rank = Rank::new(job, &config, 10_000);

@@ -279,7 +279,7 @@ impl Gaspi {
     ) -> Result<Way, GaspiError> {
         let inside = Config { table: Tuning::of_host().shared_gpu, timeout: bound, ..Config::default() };
         let between = Config { timeout: bound, ..Config::default() };
-        let config = HierarchyConfig { inside, between, gpu: None };
+        let config = HierarchyConfig { inside, between, ..HierarchyConfig::default() };
         let job = self.job().membership();
         let ranks: Vec<u32> = ranks.iter().map(|rank| u32::from(*rank)).collect();
         // All of the job, too: its own exchanges would go on where an earlier set-up has failed.
