@@ -133,8 +133,8 @@ pub trait Memory: Send + Sync {
         offset: usize,
         len: usize,
     ) -> Result<Completion, MemoryError>;
-    /// Starts to read `len` bytes from `offset` of memory on another host; [`MemoryError::Device`] where only copies reach the
-    /// destination.
+    /// Starts to read `len` bytes from `offset` of memory on another host; [`MemoryError::Device`] where the source does not reach the
+    /// destination, and only copies do.
     fn copy_far(
         &self,
         destination: u64,
@@ -145,8 +145,9 @@ pub trait Memory: Send + Sync {
         Err(MemoryError::Device { address: destination })
     }
     /// Lets others read memory until the hold is over; removals of ranges wait for that. False, and nothing happened, where not all
-    /// of it is host memory that they can be let read.
-    fn lend(&self, _runs: &Runs, _until: &Arc<HoldState>) -> bool {
+    /// of it is host memory that they can be let read; with `device`, memory of devices whose addresses [mean something to
+    /// others](DeviceCopier::is_cuda).
+    fn lend(&self, _runs: &Runs, _until: &Arc<HoldState>, _device: bool) -> bool {
         false
     }
     /// Has a device copy, and then store a queue entry in host memory at `entry`: one trip to the device less than
@@ -196,4 +197,8 @@ pub trait DeviceCopier: Send + Sync {
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64;
     /// How a copy stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.
     fn poll(&self, id: u64) -> TicketState;
+    /// Whether its memory is CUDA's, at CUDA's addresses: libraries that know CUDA read and write it themselves.
+    fn is_cuda(&self) -> bool {
+        false
+    }
 }

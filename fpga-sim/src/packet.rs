@@ -21,7 +21,7 @@ pub use extoll_abi::Address;
 use extoll_abi::{CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::memory::runs::Run;
-use crate::memory::{Far, Foreign, Lent};
+use crate::memory::{Far, Foreign, Lent, TAIL};
 use crate::network::links::link::{REQUESTS, RESPONSES};
 use crate::wake::Wake;
 
@@ -106,6 +106,8 @@ pub struct ByReference {
     pub first: Run,
     /// Further runs.
     pub more: Vec<Run>,
+    /// The last bytes, where the runs are memory of a device, which cannot be read word by word.
+    pub tail: Option<Box<[u8; TAIL]>>,
     /// Tells the sender when this payload is dropped.
     pub hold: Hold,
 }

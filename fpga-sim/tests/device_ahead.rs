@@ -82,7 +82,7 @@ struct Same {
 }
 
 impl FarSource for Same {
-    unsafe fn read(&self, _: usize, _: u64, _: usize) -> u64 {
+    unsafe fn read(&self, _: usize, _: u64, _: usize, _: bool) -> u64 {
         unreachable!("all of it goes to a device")
     }
 

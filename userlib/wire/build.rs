@@ -22,7 +22,15 @@ const SHIMS: [Shim; 2] = [
         name: "UCX",
         cfg: "ucx",
         header: "ucp/api/ucp.h",
-        files: &["ucx.c", "ucx_list.c", "ucx_load.c", "ucx_memory.c", "ucx_parcels.c", "ucx_peers.c"],
+        files: &[
+            "ucx.c",
+            "ucx_gpu.c",
+            "ucx_list.c",
+            "ucx_load.c",
+            "ucx_memory.c",
+            "ucx_parcels.c",
+            "ucx_peers.c",
+        ],
     },
 ];
 

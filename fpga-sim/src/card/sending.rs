@@ -7,7 +7,7 @@ use extoll_abi::{ErrorUnits, Kind as Unit, regs};
 use super::board::Board;
 use super::translation::Translation;
 use crate::memory::runs::{Cursor, Runs};
-use crate::memory::{Lent, MemoryError, Ticket};
+use crate::memory::{Lent, MemoryError, TAIL, Ticket};
 use crate::network::fabric::Carriage;
 use crate::packet::{ByReference, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
 use crate::units::counters::{self, Counters};
@@ -23,6 +23,15 @@ pub(super) struct Sending {
     ready: Option<(Packet, Option<Arc<HoldState>>)>,
     /// What is still to be cut into fragments.
     rest: Option<Rest>,
+    /// A packet by reference to memory of a device, whose last bytes are on their way.
+    tail: Option<Tail>,
+}
+
+struct Tail {
+    packet: Packet,
+    runs: Runs,
+    hold: (Hold, Arc<HoldState>),
+    fetching: Ticket,
 }
 
 struct Rest {
@@ -127,7 +136,7 @@ impl Sending {
         packet: Packet,
         hold: Option<Arc<HoldState>>,
     ) -> Box<Sending> {
-        Box::new(Sending { unit, report, ready: Some((packet, hold)), rest: None })
+        Box::new(Sending { unit, report, ready: Some((packet, hold)), rest: None, tail: None })
     }
 
     /// A job made ready to be pumped: one packet by reference where the fabric can, else fragments.
@@ -147,11 +156,19 @@ impl Sending {
         let Some(runs) = job.source else { return Sending::refused(unit, report, job.packet, None) };
         let (hold, state) = translation.hold();
         let carriage = match board.fabric.carriage(job.packet.destination, &runs) {
-            Carriage::Granted { least, runs: few, most } => {
-                let long = job.packet.total >= least && runs.more.len() < few;
-                match long && board.memory.lend(&runs, &state) {
-                    true => Carriage::Reference,
-                    false => Carriage::Bytes { most },
+            Carriage::Granted { least, devices, runs: few, most } => {
+                let (total, few) = (job.packet.total, runs.more.len() < few);
+                if few && total >= least && board.memory.lend(&runs, &state, false) {
+                    Carriage::Reference
+                } else if few
+                    && total >= devices
+                    && let Some(fetching) = lend_of_device(board, &runs, &state)
+                {
+                    job.packet.len = total;
+                    let tail = Some(Tail { packet: job.packet, runs, hold: (hold, state), fetching });
+                    return Box::new(Sending { unit, report, ready: None, rest: None, tail });
+                } else {
+                    Carriage::Bytes { most }
                 }
             }
             carriage => carriage,
@@ -159,8 +176,12 @@ impl Sending {
         let (most, buffer) = match carriage {
             Carriage::Reference => {
                 job.packet.len = job.packet.total;
-                job.packet.payload =
-                    Payload::ByReference(ByReference { first: runs.first, more: runs.more, hold });
+                job.packet.payload = Payload::ByReference(ByReference {
+                    first: runs.first,
+                    more: runs.more,
+                    tail: None,
+                    hold,
+                });
                 return Sending::refused(unit, report, job.packet, Some(state));
             }
             Carriage::Bytes { most } | Carriage::Granted { most, .. } => (most, Buffer::Own(Vec::new())),
@@ -169,18 +190,20 @@ impl Sending {
         let (part, source) = (whole_fragments(&job.packet, most), Cursor::new(runs));
         let bytes = Part { buffer, filled: 0 };
         let rest = Some(Rest { packet: job.packet, source, part, bytes, fetching: None, _hold: hold });
-        Box::new(Sending { unit, report, ready: None, rest })
+        Box::new(Sending { unit, report, ready: None, rest, tail: None })
     }
 
     /// Node that it goes to.
     pub(super) fn destination(&self) -> u16 {
         let packet = self.ready.as_ref().map(|(packet, _)| packet);
-        packet.or(self.rest.as_ref().map(|rest| &rest.packet)).map_or(0, |packet| packet.destination.node)
+        let packet = packet.or(self.rest.as_ref().map(|rest| &rest.packet));
+        let packet = packet.or(self.tail.as_ref().map(|tail| &tail.packet));
+        packet.map_or(0, |packet| packet.destination.node)
     }
 
     /// Whether it waits for a device, rather than for the fabric.
     pub(super) fn waits_for_device(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.fetching.is_some())
+        self.tail.is_some() || self.rest.as_ref().is_some_and(|rest| rest.fetching.is_some())
     }
 
     /// Gives the fabric packet after packet until it refuses one, or a device must be waited for.
@@ -203,6 +226,9 @@ impl Sending {
 
     /// Makes the next fragment ready, or sees that there is none. False: a device must be waited for.
     fn next_fragment(&mut self, board: &Board) -> bool {
+        if let Some(tail) = self.tail.take() {
+            return self.finish_tail(board, tail);
+        }
         let Some(rest) = &mut self.rest else { return true };
         let offset = rest.source.position() - rest.bytes.filled as u32;
         let len = rest.part.min(rest.packet.total - offset);
@@ -216,17 +242,43 @@ impl Sending {
                 self.ready = Some((rest.packet.part(offset, len, payload), None));
             }
             Err(_) => {
-                // The rest of the command becomes one empty packet that carries the error.
-                let units = count_failure(board, self.unit);
-                let mut packet = rest.packet.part(0, rest.packet.total, Payload::None);
-                packet.error |= units;
-                if let Some(report) = &mut self.report {
-                    report.fail(units);
-                }
-                self.ready = Some((packet, None));
-                self.rest = None;
+                let packet = rest.packet.part(0, rest.packet.total, Payload::None);
+                self.fail_rest(board, packet);
             }
         }
+        true
+    }
+
+    /// The rest of the command becomes one empty packet that carries the error.
+    #[cold]
+    fn fail_rest(&mut self, board: &Board, mut packet: Packet) {
+        let units = count_failure(board, self.unit);
+        packet.error |= units;
+        if let Some(report) = &mut self.report {
+            report.fail(units);
+        }
+        self.ready = Some((packet, None));
+        self.rest = None;
+    }
+
+    /// Makes a packet by reference to memory of a device ready, if its last bytes are there.
+    fn finish_tail(&mut self, board: &Board, tail: Tail) -> bool {
+        let bytes = match board.memory.fetched(tail.fetching) {
+            Ok(None) => {
+                self.tail = Some(tail);
+                return false;
+            }
+            Ok(Some(bytes)) => Box::<[u8; TAIL]>::try_from(bytes).ok(),
+            Err(_) => None,
+        };
+        let Tail { mut packet, runs, hold: (hold, state), .. } = tail;
+        if bytes.is_none() {
+            self.fail_rest(board, packet);
+            return true;
+        }
+        packet.payload =
+            Payload::ByReference(ByReference { first: runs.first, more: runs.more, tail: bytes, hold });
+        self.ready = Some((packet, Some(state)));
         true
     }
 }
@@ -295,6 +347,14 @@ pub(super) fn count_sent(counters: &Counters, unit: Unit, packet: &Packet) {
     };
     counters.add(packets, fragments);
     counters.add(words, payload.div_ceil(8));
+}
+
+/// Lends memory of a device, and begins to fetch its last bytes; `None`: it cannot be lent.
+fn lend_of_device(board: &Board, runs: &Runs, until: &Arc<HoldState>) -> Option<Ticket> {
+    let last = runs.more.last().unwrap_or(&runs.first);
+    let before = (last.len as usize).checked_sub(TAIL)?;
+    let lent = board.memory.lend(runs, until, true);
+    lent.then(|| board.memory.fetch(last.address + before as u64, TAIL).ok()).flatten()
 }
 
 /// Longest payload that is read at once, instead of piece by piece as the fabric takes it.

@@ -194,23 +194,29 @@ impl Memory for HostMemory {
             return Err(MemoryError::BadAddress { address: destination, len });
         }
         self.with_table(|table| {
-            find_host(table, destination, len, 1)?;
+            let copier = find(table, destination, len)?.copier;
             let mut state = self.state();
+            if copier.is_some() && !(source.source.reaches_devices() && state.is_cuda(copier)) {
+                return Err(MemoryError::Device { address: destination });
+            }
             let ticket = state.ticket_of_others();
-            // SAFETY: host memory, declared while `table` is held, and then while the copy is in flight.
-            let read = unsafe { source.source.read(offset, destination, len) };
+            // SAFETY: memory declared while `table` is held, and then while the copy is in flight.
+            let read = unsafe { source.source.read(offset, destination, len, copier.is_some()) };
             let mover = Some(Mover::Far(source.source.clone(), read));
             state.in_flight.push(InFlight { ticket, mover, ..InFlight::new(destination, None, len) });
             Ok(Completion::Ticket(ticket))
         })
     }
 
-    fn lend(&self, runs: &Runs, until: &Arc<HoldState>) -> bool {
+    fn lend(&self, runs: &Runs, until: &Arc<HoldState>, device: bool) -> bool {
         let lent = self.with_table(|table| {
-            for run in runs.iter() {
-                find_host(table, run.address, run.len as usize, 1)?;
-            }
             let mut state = self.state();
+            for run in runs.iter() {
+                let copier = find(table, run.address, run.len as usize)?.copier;
+                if copier.is_some() != device || device && !state.is_cuda(copier) {
+                    return Err(MemoryError::Device { address: run.address });
+                }
+            }
             state.in_flight.retain(|copy| !copy.is_given_back());
             for run in runs.iter() {
                 let ticket = state.ticket_of_others();

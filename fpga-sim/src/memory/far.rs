@@ -10,12 +10,16 @@ pub const TAIL: usize = 64;
 
 /// What carries bytes from the other host.
 pub trait FarSource: Send + Sync {
-    /// Starts to read `len` bytes from `offset` on, to the address `to`; returns a number for it.
+    /// Starts to read `len` bytes from `offset` on, to the address `to`; returns a number for it. `device`: there is memory of a
+    /// device, which it [reaches](FarSource::reaches_devices).
     ///
     /// # Safety
-    /// Host memory that stays mapped writable until [`FarSource::state`] says that it is over, and tolerates access by
-    /// others.
-    unsafe fn read(&self, offset: usize, to: u64, len: usize) -> u64;
+    /// Memory that stays mapped writable until [`FarSource::state`] says that it is over, and tolerates access by others.
+    unsafe fn read(&self, offset: usize, to: u64, len: usize, device: bool) -> u64;
+    /// Whether it reads to memory of devices that is [CUDA's](super::DeviceCopier::is_cuda).
+    fn reaches_devices(&self) -> bool {
+        false
+    }
     /// How a read stands. The number is spent after `Done` or `Failed`.
     fn state(&self, read: u64) -> TicketState;
     /// As [`FarSource::read`], of the first `len` bytes into a buffer of its own.

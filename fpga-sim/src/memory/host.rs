@@ -239,6 +239,12 @@ impl State {
         self.in_flight[at].ended(&self.copiers).then(|| self.in_flight.swap_remove(at))
     }
 
+    /// Whether memory with this copier, if it has one, is CUDA's.
+    pub(super) fn is_cuda(&self, copier: Option<u16>) -> bool {
+        let copier = copier.and_then(|copier| self.copiers.get(usize::from(copier)));
+        copier.is_some_and(|copier| copier.is_cuda())
+    }
+
     /// For a copy that no copier carries out.
     pub(super) fn ticket_of_others(&mut self) -> Ticket {
         self.others += 1;

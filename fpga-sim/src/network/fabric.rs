@@ -31,10 +31,12 @@ pub enum Carriage {
         most: u32,
     },
     /// From `least` bytes on, where it is at most `runs` stretches of host memory that is [lent](crate::memory::Memory::lend), as
-    /// [`Carriage::Reference`]; else as [`Carriage::Bytes`].
+    /// [`Carriage::Reference`]; else as [`Carriage::Bytes`]. From `devices` bytes on the same of memory of devices.
     Granted {
         /// Bytes of a command.
         least: u32,
+        /// Bytes of a command from a device's memory; none is so long where the fabric does not reach such.
+        devices: u32,
         /// Stretches of memory.
         runs: usize,
         /// Bytes of a packet.

@@ -11,6 +11,7 @@ mod far;
 mod faults;
 mod fragments;
 mod hosts;
+mod hosts_gpu;
 mod hosts_strangers;
 mod interrupts;
 mod order;

@@ -290,7 +290,7 @@ fn what_cannot_travel_comes_to_the_senders_own_card() {
     let bell: Arc<dyn Wake> = Arc::new(Bell::default());
     let (hold, state) = Hold::new(Arc::downgrade(&bell));
     let run = Run { address: private.as_ptr() as u64, len: 8192 };
-    send(&a, to, 9, Payload::ByReference(ByReference { first: run, more: Vec::new(), hold }));
+    send(&a, to, 9, Payload::ByReference(ByReference { first: run, more: Vec::new(), tail: None, hold }));
     assert_eq!((take(&a), state.is_done()), (9, true));
     assert!(b.poll(1, Class::Request).is_none());
     assert_eq!(a.counters().discarded, 0);

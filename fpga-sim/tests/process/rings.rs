@@ -45,7 +45,7 @@ pub fn reference(fabric: &ProcessFabric, len: usize) -> (Payload, Arc<HoldState>
     let bell: Arc<dyn Wake> = Arc::new(Bell::default());
     let (hold, state) = Hold::new(Arc::downgrade(&bell));
     let first = Run { address: block.ptr() as u64, len: len as u32 };
-    (Payload::ByReference(ByReference { first, more: Vec::new(), hold }), state, block)
+    (Payload::ByReference(ByReference { first, more: Vec::new(), tail: None, hold }), state, block)
 }
 
 /// Whether the card has to look.

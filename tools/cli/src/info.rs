@@ -202,8 +202,8 @@ fn hosts(text: &mut String) {
     }
     match ggas_wire::choose() {
         Ok(choice) => {
-            row(text, "chosen", choice);
-            row(text, "GPU memory", "copied by way of host memory, whatever the provider could do with it");
+            row(text, "chosen", &choice);
+            row(text, "GPU memory", choice.gpu);
         }
         // What is missing stands above.
         Err(WireError::Nothing { .. }) => row(text, "chosen", "none"),

@@ -224,7 +224,8 @@ static const char *set_up(struct ggas_endpoint *e, int *error)
 	return *error ? "fi_recv" : NULL;
 }
 
-static struct ggas_endpoint *endpoint_open(const char *provider, const char *host, int *error, const char **call)
+static struct ggas_endpoint *endpoint_open(const char *provider, const char *host, uint32_t gpu, int *error,
+					   const char **call)
 {
 	struct ggas_endpoint *e = calloc(1, sizeof(*e));
 
@@ -232,9 +233,9 @@ static struct ggas_endpoint *endpoint_open(const char *provider, const char *hos
 	*call = "calloc";
 	if (!e)
 		return NULL;
-	*error = -FI_ENODATA;
+	*error = gpu ? -FI_ENOSYS : -FI_ENODATA;
 	*call = "fi_getinfo";
-	e->info = ggas_libfabric_look(provider, host);
+	e->info = gpu ? NULL : ggas_libfabric_look(provider, host);
 	if (!e->info) {
 		free(e);
 		return NULL;

@@ -62,9 +62,11 @@ static int endpoint_poll(struct ggas_endpoint *e, struct ggas_event events[GGAS_
 
 	if (in->taken == in->count) {
 		in->taken = in->count = in->used = 0;
+		ggas_ucx_enter_gpu(e);
 		ggas_ucx_bury(e);
 		UCX(ucp_worker_progress)(e->worker);
 		ggas_ucx_serve(e);
+		ggas_ucx_leave_gpu(e);
 	}
 	if (e->broken)
 		return e->broken;
@@ -91,7 +93,9 @@ static int arm(struct ggas_endpoint *e)
 
 	if (e->inbox.taken < e->inbox.count || e->dead)
 		return 1;
+	ggas_ucx_enter_gpu(e);
 	status = UCX(ucp_worker_arm)(e->worker);
+	ggas_ucx_leave_gpu(e);
 	return status == UCS_ERR_BUSY ? 1 : status;
 }
 
@@ -100,6 +104,7 @@ static void endpoint_close(struct ggas_endpoint *e)
 	struct peer *peer;
 	unsigned int idle = 0;
 
+	ggas_ucx_enter_gpu(e);
 	ggas_ucx_bury(e);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		for (peer = e->peers[i]; peer; peer = peer->next)
@@ -113,6 +118,8 @@ static void endpoint_close(struct ggas_endpoint *e)
 	}
 	if (e->context)
 		UCX(ucp_cleanup)(e->context);
+	ggas_ucx_leave_gpu(e);
+	ggas_ucx_gpu_close(e);
 	/* What UCX did not end. */
 	for (int i = 0; i < SENDS; i++) {
 		if (e->sends[i].peer)
@@ -168,7 +175,7 @@ ucs_status_t ggas_ucx_hear(struct ggas_endpoint *e, enum kind kind, ucp_am_recv_
 }
 
 /* NULL, or the call that failed. */
-static const char *set_up(struct ggas_endpoint *e, const char *provider, const char *host, int *error)
+static const char *set_up(struct ggas_endpoint *e, const char *provider, const char *host, bool gpu, int *error)
 {
 	const ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -179,9 +186,14 @@ static const char *set_up(struct ggas_endpoint *e, const char *provider, const c
 	if (*error)
 		return "malloc";
 	ggas_ucx_memory_open(e);
-	*error = ggas_ucx_context(provider, host, &e->context);
+	*error = ggas_ucx_context(provider, host, gpu, &e->context);
 	if (*error)
 		return "ucp_init";
+	e->gpu = gpu && ggas_ucx_reaches_gpus(e->context);
+	if (gpu && !e->gpu) {
+		*error = UCS_ERR_UNSUPPORTED;
+		return "ucp_context_query of GPU memory";
+	}
 	*error = UCX(ucp_worker_create)(e->context, &params, &e->worker);
 	if (*error)
 		return "ucp_worker_create";
@@ -196,7 +208,8 @@ static const char *set_up(struct ggas_endpoint *e, const char *provider, const c
 	return *error ? "ucp_worker_set_am_recv_handler" : NULL;
 }
 
-static struct ggas_endpoint *endpoint_open(const char *provider, const char *host, int *error, const char **call)
+static struct ggas_endpoint *endpoint_open(const char *provider, const char *host, uint32_t gpu, int *error,
+					   const char **call)
 {
 	struct ggas_endpoint *e = calloc(1, sizeof(*e));
 
@@ -204,7 +217,7 @@ static struct ggas_endpoint *endpoint_open(const char *provider, const char *hos
 	*call = "calloc";
 	if (!e)
 		return NULL;
-	*call = set_up(e, provider, host, error);
+	*call = set_up(e, provider, host, gpu, error);
 	if (!*call)
 		return e;
 	endpoint_close(e);

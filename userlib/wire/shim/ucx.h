@@ -4,7 +4,7 @@
  *
  * Everything travels as active messages, also what is read and written: the owner of memory looks whether the key allows
  * it. UCX's own keys do not protect memory where there is no hardware for it: over TCP a peer names an address, and the
- * library copies.
+ * library copies. What is in GPU memory, or goes there, is one message of any length, which UCX moves by its rendezvous.
  */
 #ifndef GGAS_UCX_H
 #define GGAS_UCX_H
@@ -30,7 +30,8 @@
 	call(ucp_config_release) call(ucp_context_print_info) call(ucp_worker_create) call(ucp_worker_destroy)         \
 	call(ucp_worker_get_address) call(ucp_worker_release_address) call(ucp_worker_get_efd) call(ucp_worker_arm)    \
 	call(ucp_worker_progress) call(ucp_worker_set_am_recv_handler) call(ucp_ep_create) call(ucp_ep_close_nbx)      \
-	call(ucp_am_send_nbx) call(ucp_request_free) call(ucs_status_string)
+	call(ucp_am_send_nbx) call(ucp_am_recv_data_nbx) call(ucp_context_query) call(ucp_request_free)                 \
+	call(ucs_status_string)
 
 struct ggas_ucx_calls {
 #define GGAS_UCX_CALL(name) __typeof__(name) *name;
@@ -43,8 +44,10 @@ extern struct ggas_ucx_calls ggas_ucx_calls;
 
 const char *ggas_ucx_load(const char *path);
 int ggas_ucx_list(struct ggas_offer *offers, int room);
-/* A context with the transports of a provider, which UCX_TLS names in its own words; `host`: as of open(). */
-ucs_status_t ggas_ucx_context(const char *provider, const char *host, ucp_context_h *context);
+/* A context with the transports of a provider, which UCX_TLS names in its own words; `host`, `gpu`: as of open(). */
+ucs_status_t ggas_ucx_context(const char *provider, const char *host, bool gpu, ucp_context_h *context);
+/* Whether it reaches GPU memory. */
+bool ggas_ucx_reaches_gpus(ucp_context_h context);
 
 /* Messages of all peers that are on their way, and of one of them. */
 #define SENDS 256
@@ -71,7 +74,7 @@ struct head {
 	uint32_t immediate;
 	uint16_t last, notify; /* WRITE: the last piece; the owner is to be told */
 	int32_t status;	       /* DATA, ANSWER */
-	uint32_t reserved;
+	uint32_t whole;	       /* READ: not in pieces, since the reader cannot copy */
 };
 
 struct peer {
@@ -92,7 +95,8 @@ struct parcel {
 	struct ggas_endpoint *e;
 	struct parcel *next;
 	struct peer *peer;
-	struct op *op; /* of a piece that is written */
+	struct op *op;	       /* of a piece that is written */
+	struct region *region; /* that UCX reads itself; NULL: the bytes are in the buffer, or the operation's */
 	char *buffer;
 	bool piece;
 	enum kind kind;
@@ -107,13 +111,14 @@ _Static_assert(offsetof(struct parcel, led) == offsetof(struct parcel, head) + s
 struct op {
 	struct op *next;
 	struct peer *peer; /* NULL: free */
+	struct ggas_endpoint *e;
 	uint64_t id;
 	uint64_t token;
 	char *local;
 	uint64_t len, moved;
-	uint32_t out; /* pieces that UCX reads */
+	uint32_t out; /* pieces that UCX reads, or writes itself */
 	int32_t status;
-	bool is_write, answered;
+	bool is_write, answered, gpu;
 };
 
 /* Something to send as soon as there is room: what a peer read, an answer to it, or the rest of a write. */
@@ -132,6 +137,8 @@ struct region {
 	char *memory;
 	uint64_t len;
 	uint32_t access;
+	uint32_t out; /* UCX reads it so often just now */
+	bool gpu;
 };
 
 /* What happened, until the caller has it. Of a message, `token` is where its bytes begin. */
@@ -159,6 +166,10 @@ struct ggas_endpoint {
 	char *buffers;
 	struct op operations[OPERATIONS], *free_operations;
 	struct inbox inbox;
+	bool gpu; /* it reaches GPU memory */
+	void *cuda; /* context of its GPU, once memory of it is moved */
+	int32_t device;
+	bool entered;
 	int broken;
 	uint64_t random[32];
 	size_t randoms;
@@ -184,6 +195,14 @@ int ggas_ucx_insert(struct ggas_endpoint *e, const void *bytes, size_t len, uint
 int ggas_ucx_remove(struct ggas_endpoint *e, uint64_t which);
 ucs_status_t ggas_ucx_on_hello(void *arg, const void *header, size_t header_len, void *data, size_t len,
 			       const ucp_am_recv_param_t *param);
+
+/* ucx_gpu.c */
+/* Calls of UCX between both may move GPU memory. */
+void ggas_ucx_enter_gpu(struct ggas_endpoint *e);
+void ggas_ucx_leave_gpu(struct ggas_endpoint *e);
+/* Memory of a GPU is moved from now on. */
+void ggas_ucx_use_gpu(struct ggas_endpoint *e, const void *memory);
+void ggas_ucx_gpu_close(struct ggas_endpoint *e);
 
 /* ucx_parcels.c */
 void ggas_ucx_tell(struct ggas_endpoint *e, const struct ggas_event *event);

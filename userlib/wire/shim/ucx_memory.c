@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Regions, and what is read and written of them: by messages in pieces, which the owner sends or takes only if the key
- * allows it at that time. So memory that was taken back is touched no more.
+ * allows it at that time. So memory that was taken back is touched no more. What only UCX can copy is one message, and memory
+ * that it still reads then cannot be taken back.
  */
 #include "ucx.h"
 
@@ -37,16 +38,22 @@ void ggas_ucx_memory_close(struct ggas_endpoint *e)
 int ggas_ucx_reg(struct ggas_endpoint *e, void *memory, size_t len, uint32_t access, uint64_t *made, void *key,
 		 size_t *key_len)
 {
+	const bool gpu = access & GGAS_ACCESS_GPU;
 	struct region *region = calloc(1, sizeof(*region));
 	int error = region ? ggas_ucx_draw(e, &region->key) : UCS_ERR_NO_MEMORY;
 
+	if (!error && gpu && (!e->gpu || access == (GGAS_ACCESS_ALL | GGAS_ACCESS_GPU)))
+		error = UCS_ERR_UNSUPPORTED;
 	if (error) {
 		free(region);
 		return error;
 	}
 	region->memory = memory;
 	region->len = len;
-	region->access = access;
+	region->access = access & ~GGAS_ACCESS_GPU;
+	region->gpu = gpu;
+	if (gpu)
+		ggas_ucx_use_gpu(e, memory);
 	region->next = e->regions[region->key % BUCKETS];
 	e->regions[region->key % BUCKETS] = region;
 	memcpy(key, &region->key, sizeof(region->key));
@@ -59,6 +66,9 @@ int ggas_ucx_unreg(struct ggas_endpoint *e, uint64_t which)
 {
 	struct region *region = (void *)(uintptr_t)which, **at = &e->regions[region->key % BUCKETS];
 
+	region->access = GGAS_ACCESS_LOCAL;
+	if (region->out)
+		return GGAS_AGAIN;
 	while (*at != region)
 		at = &(*at)->next;
 	*at = region->next;
@@ -82,16 +92,25 @@ void ggas_ucx_forget(struct ggas_endpoint *e, uint64_t remote)
 	(void)remote;
 }
 
-/* Where these bytes of the key's region are; NULL: the key does not allow it. */
-static char *allowed(const struct ggas_endpoint *e, const struct head *head, uint64_t offset, uint64_t len, bool write)
+/* The region of a key; NULL: that does not allow access to these bytes of it. */
+static struct region *opened(const struct ggas_endpoint *e, const struct head *head, uint64_t offset, uint64_t len,
+			     bool write)
 {
-	const struct region *region = e->regions[head->key % BUCKETS];
+	struct region *region = e->regions[head->key % BUCKETS];
 
 	while (region && region->key != head->key)
 		region = region->next;
 	if (!region || region->access == GGAS_ACCESS_LOCAL || (write && region->access != GGAS_ACCESS_ALL))
 		return NULL;
-	return offset <= region->len && len <= region->len - offset ? region->memory + offset : NULL;
+	return offset <= region->len && len <= region->len - offset ? region : NULL;
+}
+
+/* Where these bytes of the key's region are; NULL: the key does not allow it. */
+static char *allowed(const struct ggas_endpoint *e, const struct head *head, uint64_t offset, uint64_t len, bool write)
+{
+	struct region *region = opened(e, head, offset, len, write);
+
+	return region ? region->memory + offset : NULL;
 }
 
 static struct chore *add_chore(struct ggas_endpoint *e, struct peer *peer, enum kind kind, const struct head *head)
@@ -162,17 +181,32 @@ static struct op *answered(struct ggas_endpoint *e, const struct head *head, boo
 	return op->peer && op->id == head->op && op->is_write == is_write ? op : NULL;
 }
 
+/* Has UCX read what one of us cannot copy, as one message. */
+static void give_whole(struct parcel *parcel, struct region *region, const struct head *head)
+{
+	parcel->region = region;
+	region->out++;
+	if (ggas_ucx_launch(parcel, region->memory + head->offset, head->len))
+		region->out--;
+}
+
 /* Sends a part of what was read. Whether that was the last one. */
 static bool give(struct ggas_endpoint *e, struct chore *chore)
 {
-	const uint64_t left = chore->head.len - chore->sent, len = left < PIECE ? left : PIECE;
-	const char *from = allowed(e, &chore->head, chore->head.offset + chore->sent, len, false);
+	const struct head *head = &chore->head;
+	const uint64_t left = head->len - chore->sent, len = left < PIECE ? left : PIECE;
+	const char *from = allowed(e, head, head->offset + chore->sent, len, false);
+	struct region *region = opened(e, head, head->offset, head->len, false);
 	struct parcel *parcel = ggas_ucx_parcel(e, chore->peer, DATA);
 
 	if (!parcel)
 		return false;
-	parcel->head = (struct head){ .op = chore->head.op, .offset = chore->sent };
-	if (!from) {
+	parcel->head = (struct head){ .op = head->op, .offset = chore->sent };
+	if (region && (region->gpu || head->whole)) {
+		give_whole(parcel, region, head);
+		return true;
+	}
+	if (!from || head->whole) {
 		parcel->head.status = UCS_ERR_REJECTED;
 		ggas_ucx_launch(parcel, NULL, 0);
 		return true;
@@ -180,7 +214,7 @@ static bool give(struct ggas_endpoint *e, struct chore *chore)
 	/* A copy: the memory may be taken back before UCX has sent it. */
 	memcpy(parcel->buffer, from, len);
 	chore->sent += len;
-	return ggas_ucx_launch(parcel, parcel->buffer, len) || chore->sent == chore->head.len;
+	return ggas_ucx_launch(parcel, parcel->buffer, len) || chore->sent == head->len;
 }
 
 /* Sends a part of what is written. Whether that was the last one. */
@@ -277,6 +311,46 @@ static ucs_status_t on_read(void *arg, const void *header, size_t header_len, vo
 	return UCS_OK;
 }
 
+static void received(struct ggas_endpoint *e, struct op *op, ucs_status_t status)
+{
+	if (status == UCS_OK)
+		op->moved = op->len;
+	ggas_ucx_piece_over(e, op, status);
+}
+
+static void on_received(void *request, ucs_status_t status, size_t len, void *op)
+{
+	struct op *of = op;
+
+	(void)len;
+	UCX(ucp_request_free)(request);
+	received(of->e, of, status);
+}
+
+/* What comes whole is UCX's to copy, into memory of either kind. */
+static ucs_status_t receive(struct ggas_endpoint *e, struct op *op, const struct head *head, void *data, size_t len)
+{
+	const ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+				UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+		.cb.recv_am = on_received,
+		.user_data = op,
+		.memory_type = op->gpu ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
+	};
+	ucs_status_ptr_t request;
+
+	if (op->status || op->moved || op->out || head->offset || len != op->len) {
+		op_failed(e, op, UCS_ERR_MESSAGE_TRUNCATED);
+		return UCS_OK;
+	}
+	op->answered = true;
+	op->out++;
+	request = UCX(ucp_am_recv_data_nbx)(e->worker, data, op->local, len, &param);
+	if (!UCS_PTR_IS_PTR(request))
+		received(e, op, UCS_PTR_STATUS(request));
+	return UCS_PTR_IS_ERR(request) ? UCS_OK : UCS_INPROGRESS;
+}
+
 static ucs_status_t on_data(void *arg, const void *header, size_t header_len, void *data, size_t len,
 			    const ucp_am_recv_param_t *param)
 {
@@ -284,14 +358,16 @@ static ucs_status_t on_data(void *arg, const void *header, size_t header_len, vo
 	struct head head;
 	struct op *op;
 
-	if (header_len != sizeof(head) || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+	if (header_len != sizeof(head))
 		return UCS_OK;
 	memcpy(&head, header, sizeof(head));
 	op = answered(e, &head, false);
 	if (!op)
 		return UCS_OK;
+	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+		return receive(e, op, &head, data, len);
 	op->answered = true;
-	if (!head.status && (head.offset > op->len || len > op->len - head.offset))
+	if (!head.status && (op->gpu || op->out || head.offset > op->len || len > op->len - head.offset))
 		head.status = UCS_ERR_MESSAGE_TRUNCATED;
 	if (!head.status && !op->status) {
 		memcpy(op->local + head.offset, data, len);
@@ -405,7 +481,8 @@ static int begin(struct ggas_endpoint *e, struct peer *peer, const struct ggas_s
 	if (error)
 		return error;
 	e->free_operations = op->next;
-	*op = (struct op){ .peer = peer, .token = token, .local = span->local, .len = span->len };
+	*op = (struct op){ .peer = peer, .e = e, .token = token, .local = span->local, .len = span->len };
+	op->gpu = ((const struct region *)(uintptr_t)span->region)->gpu;
 	op->id = number / OPERATIONS * OPERATIONS + (uint64_t)(op - e->operations);
 	*begun = op;
 	return 0;
@@ -438,6 +515,10 @@ int ggas_ucx_write(struct ggas_endpoint *e, uint64_t to, const struct ggas_span 
 
 	if (error)
 		return error;
+	if (op->gpu) {
+		take_back(e, op);
+		return UCS_ERR_UNSUPPORTED;
+	}
 	op->is_write = true;
 	head = head_of(e, op, span);
 	head.notify = immediate != NULL;
@@ -449,7 +530,9 @@ int ggas_ucx_write(struct ggas_endpoint *e, uint64_t to, const struct ggas_span 
 	}
 	chore->op = op;
 	/* Errors from here on are events. */
+	ggas_ucx_enter_gpu(e);
 	ggas_ucx_serve(e);
+	ggas_ucx_leave_gpu(e);
 	return 0;
 }
 
@@ -464,6 +547,10 @@ int ggas_ucx_write_behind(struct ggas_endpoint *e, uint64_t to, const void *head
 
 	if (error)
 		return error;
+	if (op->gpu) {
+		take_back(e, op);
+		return UCS_ERR_UNSUPPORTED;
+	}
 	op->is_write = op->answered = true;
 	parcel = ggas_ucx_parcel(e, peer, LED);
 	if (!parcel) {
@@ -504,6 +591,7 @@ int ggas_ucx_read(struct ggas_endpoint *e, uint64_t of, const struct ggas_span *
 		return GGAS_AGAIN;
 	}
 	parcel->head = head_of(e, op, span);
+	parcel->head.whole = op->gpu;
 	/* If this fails the peer has failed, which ends the operation with an event. */
 	ggas_ucx_launch(parcel, NULL, 0);
 	return 0;

@@ -68,6 +68,7 @@ struct parcel *ggas_ucx_parcel(struct ggas_endpoint *e, struct peer *peer, enum 
 	parcel->peer = peer;
 	parcel->kind = kind;
 	parcel->op = NULL;
+	parcel->region = NULL;
 	parcel->led_len = 0;
 	return parcel;
 }
@@ -89,6 +90,8 @@ static void over(struct parcel *parcel, ucs_status_t status)
 	struct ggas_endpoint *e = parcel->e;
 	const struct ggas_event lost = { .kind = GGAS_UNSENT, .token = (uintptr_t)parcel->peer, .error = status };
 
+	if (parcel->region)
+		parcel->region->out--;
 	if (parcel->op)
 		ggas_ucx_piece_over(e, parcel->op, status);
 	else if (parcel->kind == MESSAGE && status != UCS_OK)
@@ -106,10 +109,12 @@ int ggas_ucx_launch(struct parcel *parcel, const void *bytes, size_t len)
 {
 	const bool has_head = parcel->kind != MESSAGE && parcel->kind != HELLO;
 	const ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+				UCP_OP_ATTR_FIELD_MEMORY_TYPE,
 		.cb.send = on_sent,
 		.user_data = parcel,
-		.flags = UCP_AM_SEND_FLAG_EAGER,
+		.flags = parcel->region ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER,
+		.memory_type = parcel->region && parcel->region->gpu ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
 	};
 	struct peer *peer = parcel->peer;
 	ucs_status_ptr_t request;

@@ -32,11 +32,14 @@
 #define GGAS_CAN_SLEEP 8u    /* a descriptor that is readable when there is something to poll */
 #define GGAS_CAN_GPU 16u     /* reads and writes of GPU memory */
 #define GGAS_CAN_ORDER 32u   /* writes that tell of themselves and messages come in the order in which they went */
+#define GGAS_CAN_RDMA 64u    /* network devices read and write memory themselves */
 
 /* What peers that have the key may do with memory: read and write; nothing, since it is only for our own end; read. */
 #define GGAS_ACCESS_ALL 0u
 #define GGAS_ACCESS_LOCAL 1u
 #define GGAS_ACCESS_READ 2u
+/* The memory is a GPU's, of an endpoint that reaches such: together with LOCAL or READ. */
+#define GGAS_ACCESS_GPU 16u
 
 /* A provider: one way of a library to reach peers. */
 struct ggas_offer {
@@ -84,8 +87,12 @@ struct ggas_wire {
 	const char *(*explain)(int error);
 	/* How many providers there are; the first `room` of them. */
 	int (*list)(struct ggas_offer *offers, int room);
-	/* At an address of this host, in digits, or wherever the library likes. NULL: *error, and *call is what failed. */
-	struct ggas_endpoint *(*open)(const char *provider, const char *host, int *error, const char **call);
+	/*
+	 * At an address of this host, in digits, or wherever the library likes; `gpu`: it is to reach GPU memory, too. NULL: *error,
+	 * and *call is what failed.
+	 */
+	struct ggas_endpoint *(*open)(const char *provider, const char *host, uint32_t gpu, int *error,
+				      const char **call);
 	void (*close)(struct ggas_endpoint *endpoint);
 	int (*address)(struct ggas_endpoint *endpoint, void *bytes, size_t *len);
 	/* Makes a peer known; a connection is made by its first message. */
@@ -94,6 +101,7 @@ struct ggas_wire {
 	/* Lets peers that have the key access memory (GGAS_ACCESS_*), or uses it as the local end of write() and read(). */
 	int (*reg)(struct ggas_endpoint *endpoint, void *memory, size_t len, uint32_t access, uint64_t *region,
 		   void *key, size_t *key_len);
+	/* GGAS_AGAIN: no access begins any more, but the library still reads there. */
 	int (*unreg)(struct ggas_endpoint *endpoint, uint64_t region);
 	/* A peer's region, from its key. */
 	int (*import)(struct ggas_endpoint *endpoint, uint64_t peer, const void *key, size_t len, uint64_t *remote);

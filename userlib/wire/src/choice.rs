@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::WireError;
+use crate::gpu::{self, GpuChoice, GpuWay};
 use crate::library::{Library, Version};
 use crate::offer::Offer;
 
@@ -23,6 +24,8 @@ pub struct Choice {
     pub offer: Offer,
     /// Why it was chosen.
     pub reason: Reason,
+    /// How what is in GPU memory travels.
+    pub gpu: GpuChoice,
 }
 
 /// Why a provider was chosen.
@@ -73,6 +76,7 @@ impl fmt::Display for Choice {
 /// fit of those that `FI_PROVIDER` or `UCX_TLS` leaves, else `tcp`, or libfabric's `tcp;ofi_rxm` where that is older than 1.18.
 /// Others are never taken unasked.
 pub fn choose() -> Result<Choice, WireError> {
+    gpu::asked()?; // what is wrong with that is wrong with each library
     let value = match std::env::var(ASKED) {
         Ok(value) => value,
         Err(std::env::VarError::NotPresent) => String::new(),
@@ -100,7 +104,8 @@ pub fn choose_of(library: Library) -> Result<Choice, WireError> {
 
 fn candidates(library: Library) -> Result<Candidates, WireError> {
     let filter = std::env::var_os(library.filter()).is_some_and(|value| !value.is_empty());
-    Ok(Candidates { library, version: library.version()?, offers: library.offers()?, filter })
+    let (version, offers, gpu) = (library.version()?, library.offers()?, gpu::asked()?);
+    Ok(Candidates { library, version, offers, filter, gpu })
 }
 
 /// The library that a value of `GGAS_FABRIC` names, and its provider.
@@ -125,6 +130,8 @@ struct Candidates {
     offers: Vec<Offer>,
     /// The library hides some of its providers.
     filter: bool,
+    /// How GPU memory is to travel.
+    gpu: Option<GpuWay>,
 }
 
 impl Candidates {
@@ -153,7 +160,8 @@ impl Candidates {
             }
         };
         let Some((offer, reason)) = found else { return Err(self.none_of(usual)) };
-        Ok(Choice { library: self.library, version: self.version, offer: offer.clone(), reason })
+        let gpu = GpuChoice::of(self.library, offer, self.gpu)?;
+        Ok(Choice { library: self.library, version: self.version, offer: offer.clone(), reason, gpu })
     }
 
     fn no_such(&self, provider: &str) -> WireError {
@@ -203,6 +211,7 @@ mod tests {
             keeps_order: true,
             sleeps: true,
             gpu_memory: false,
+            rdma: false,
         };
         let version = Version { major: 1, minor };
         Candidates {
@@ -210,6 +219,7 @@ mod tests {
             version,
             offers: offers.iter().map(offer).collect(),
             filter,
+            gpu: None,
         }
     }
 

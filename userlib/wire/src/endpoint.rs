@@ -31,6 +31,24 @@ pub struct Region(Id);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Remote(Id);
 
+/// Whose memory something is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The host's.
+    Host,
+    /// A GPU's, at its address: only where the endpoint [reaches it](Endpoint::reaches_gpus).
+    Gpu,
+}
+
+impl Place {
+    fn bits(self) -> u32 {
+        match self {
+            Place::Host => 0,
+            Place::Gpu => table::ACCESS_GPU,
+        }
+    }
+}
+
 /// Whether something was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what was not taken has to be tried again"]
@@ -69,6 +87,7 @@ pub struct Transfer {
 pub struct Endpoint {
     library: Library,
     offer: Offer,
+    gpu: bool,
     table: &'static Table,
     raw: ptr::NonNull<RawEndpoint>,
     peers: Slots<u64>,
@@ -125,9 +144,9 @@ impl Endpoint {
         let name = CString::new(provider.as_str()).map_err(|_| unfit())?;
         let host = host.and_then(|host| CString::new(host.to_string()).ok());
         let host = host.as_ref().map_or(ptr::null(), |host| host.as_ptr());
-        let (mut error, mut call) = (0, ptr::null());
+        let (gpu, mut error, mut call) = (choice.gpu.is_direct(), 0, ptr::null());
         // SAFETY: texts that end with 0, the second may be missing, and places for a number and a text.
-        let raw = unsafe { (table.open)(name.as_ptr(), host, &mut error, &mut call) };
+        let raw = unsafe { (table.open)(name.as_ptr(), host, gpu.into(), &mut error, &mut call) };
         let Some(raw) = ptr::NonNull::new(raw) else {
             // SAFETY: the shim's constant text.
             let call = unsafe { text(call) };
@@ -138,6 +157,7 @@ impl Endpoint {
         Ok(Endpoint {
             library,
             offer: choice.offer.clone(),
+            gpu,
             table,
             raw,
             peers: Slots::default(),
@@ -151,6 +171,11 @@ impl Endpoint {
     /// What its provider can do.
     pub fn offer(&self) -> &Offer {
         &self.offer
+    }
+
+    /// Whether its library reads and writes GPU memory: the [choice](crate::GpuChoice) says so.
+    pub fn reaches_gpus(&self) -> bool {
+        self.gpu
     }
 
     /// Its address, for [`insert`](Self::insert) by processes that use the same provider: at most 4,096 bytes.
@@ -206,12 +231,15 @@ impl Endpoint {
 
     /// Lets every process that has the region's [key](Self::key) read memory, and nothing else.
     ///
+    /// # Errors
+    /// [`WireError`]; also for a GPU's memory where GPUs are [not reached](Self::reaches_gpus).
+    ///
     /// # Safety
     /// As for [`register`](Self::register), but that this process may hold references, and change the memory: peers read
     /// what is there then.
-    pub unsafe fn grant(&mut self, memory: *const u8, len: usize) -> Result<Region, WireError> {
+    pub unsafe fn grant(&mut self, memory: *const u8, len: usize, place: Place) -> Result<Region, WireError> {
         // SAFETY: by this function's contract; nobody writes there.
-        unsafe { self.register_for(memory.cast_mut(), len, table::ACCESS_READ) }
+        unsafe { self.register_for(memory.cast_mut(), len, table::ACCESS_READ | place.bits()) }
     }
 
     /// # Safety
@@ -236,6 +264,10 @@ impl Endpoint {
     }
 
     /// Takes a region back; accesses by peers fail from now on.
+    ///
+    /// # Errors
+    /// [`WireError::Busy`]: the library still reads there for a transfer of this process, or for a peer's that began before.
+    /// [Poll](Self::poll), then try again.
     pub fn unregister(&mut self, region: Region) -> Result<(), WireError> {
         let memory = self.region(region)?;
         if memory.busy > 0 {
@@ -243,6 +275,9 @@ impl Endpoint {
         }
         // SAFETY: a region that it gave, and that was not given back.
         let error = unsafe { (self.table.unreg)(self.raw.as_ptr(), memory.raw) };
+        if error == AGAIN {
+            return Err(WireError::Busy { operations: 1 });
+        }
         self.check("giving memory back", error)?;
         self.regions.take(region.0);
         Ok(())
@@ -307,6 +342,9 @@ impl Endpoint {
     /// Reads `len` bytes of a region of a peer from `offset` on, which needs not be [known](Self::import), into memory that needs not
     /// be registered: as [`read`](Self::read) for who reads it once.
     ///
+    /// # Errors
+    /// [`WireError`]; also for a GPU's memory where GPUs are [not reached](Self::reaches_gpus).
+    ///
     /// # Safety
     /// The memory is there until the end of the transfer is told, or the endpoint is dropped. Nothing in this process holds a
     /// reference to it, but for atomics.
@@ -315,23 +353,24 @@ impl Endpoint {
         peer: Peer,
         key: &Key,
         offset: u64,
-        (to, len): (*mut u8, usize),
+        (to, len, place): (*mut u8, usize, Place),
         token: u64,
     ) -> Result<Taken, WireError> {
         let remote = self.import(peer, key)?;
         // SAFETY: by this function's contract.
-        let taken = unsafe { self.register_for(to, len, table::ACCESS_LOCAL) }.and_then(|local| {
-            let len = len as u64;
-            let transfer = Transfer { local, local_offset: 0, remote, remote_offset: offset, len };
-            let taken = self.transfer(&transfer, token, true, |table, endpoint, peer, span, number| {
-                // SAFETY: `transfer` checked both ends.
-                unsafe { (table.read)(endpoint, peer, span, number) }
+        let taken =
+            unsafe { self.register_for(to, len, table::ACCESS_LOCAL | place.bits()) }.and_then(|local| {
+                let len = len as u64;
+                let transfer = Transfer { local, local_offset: 0, remote, remote_offset: offset, len };
+                let taken = self.transfer(&transfer, token, true, |table, endpoint, peer, span, number| {
+                    // SAFETY: `transfer` checked both ends.
+                    unsafe { (table.read)(endpoint, peer, span, number) }
+                });
+                if !matches!(taken, Ok(Taken::Yes)) {
+                    self.unregister(local)?;
+                }
+                taken
             });
-            if !matches!(taken, Ok(Taken::Yes)) {
-                self.unregister(local)?;
-            }
-            taken
-        });
         // The library has what it needs of it.
         self.forget(remote)?;
         taken

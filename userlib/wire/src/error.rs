@@ -30,6 +30,25 @@ pub enum WireError {
         /// Its value.
         value: String,
     },
+    /// `GGAS_FABRIC_GPU` does not say what it should.
+    #[error("GGAS_FABRIC_GPU={value}: write `direct` or `staged`, or leave it unset")]
+    GpuWord {
+        /// Its value.
+        value: String,
+    },
+    /// The library does not read and write GPU memory, which is asked for.
+    #[error(
+        "GGAS_FABRIC_GPU=direct: with the provider {provider} of {library} {}; leave it unset",
+        if *.reached { "this is not used" } else { "GPU memory is not reached here" }
+    )]
+    Gpu {
+        /// Which library.
+        library: Library,
+        /// Its provider.
+        provider: String,
+        /// It could, but is not used so.
+        reached: bool,
+    },
     /// None is installed, or can be used.
     #[error("nothing carries messages between hosts: {libfabric}; {ucx}")]
     Nothing {

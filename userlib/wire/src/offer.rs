@@ -27,8 +27,10 @@ pub struct Offer {
     pub keeps_order: bool,
     /// There is a [descriptor](crate::Endpoint::descriptor) to sleep on.
     pub sleeps: bool,
-    /// Reads and writes of GPU memory.
+    /// It reaches GPU memory, if it is [let](crate::GpuWay).
     pub gpu_memory: bool,
+    /// Network devices read and write memory themselves.
+    pub rdma: bool,
 }
 
 impl Offer {
@@ -43,6 +45,7 @@ impl Offer {
             keeps_order: can(table::CAN_ORDER),
             sleeps: can(table::CAN_SLEEP),
             gpu_memory: can(table::CAN_GPU),
+            rdma: can(table::CAN_RDMA),
         }
     }
 }

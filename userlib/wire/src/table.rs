@@ -13,6 +13,7 @@ pub const HEAD_MAX: usize = 256;
 pub const ACCESS_ALL: u32 = 0;
 pub const ACCESS_LOCAL: u32 = 1;
 pub const ACCESS_READ: u32 = 2;
+pub const ACCESS_GPU: u32 = 16;
 
 pub const CAN_MESSAGES: u32 = 1;
 pub const CAN_MEMORY: u32 = 2;
@@ -20,6 +21,7 @@ pub const CAN_NOTIFY: u32 = 4;
 pub const CAN_SLEEP: u32 = 8;
 pub const CAN_GPU: u32 = 16;
 pub const CAN_ORDER: u32 = 32;
+pub const CAN_RDMA: u32 = 64;
 
 pub const MESSAGE: u32 = 1;
 pub const WRITTEN: u32 = 2;
@@ -85,6 +87,7 @@ pub struct Table {
     pub open: unsafe extern "C" fn(
         provider: *const c_char,
         host: *const c_char,
+        gpu: u32,
         error: *mut c_int,
         call: *mut *const c_char,
     ) -> Endpoint,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::{PATIENCE, pattern};
 use ggas_clock::Clock;
-use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, Transfer};
+use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Place, Region, Taken, Transfer};
 
 const LEN: usize = 100_000;
 
@@ -56,7 +56,8 @@ impl Two {
 
     fn grant(&mut self, at: usize, len: usize) -> (Region, Key) {
         // SAFETY: it stays for ever, and nobody has a reference but to atomics.
-        let region = unsafe { self.giver.grant(self.memory[at..].as_ptr().cast(), len) }.unwrap();
+        let region =
+            unsafe { self.giver.grant(self.memory[at..].as_ptr().cast(), len, Place::Host) }.unwrap();
         (region, self.giver.key(region).unwrap().clone())
     }
 
@@ -64,7 +65,8 @@ impl Two {
         let to = self.target.as_ptr().cast_mut().cast();
         self.until("room for a read", |two| {
             // SAFETY: it stays for ever, and nobody has a reference but to atomics.
-            unsafe { two.reader.fetch(two.peer, key, offset, (to, len), 7) }.unwrap() == Taken::Yes
+            unsafe { two.reader.fetch(two.peer, key, offset, (to, len, Place::Host), 7) }.unwrap()
+                == Taken::Yes
         });
     }
 

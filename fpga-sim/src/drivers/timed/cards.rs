@@ -104,7 +104,12 @@ impl Cards {
             Moves::Bytes => Payload::Bytes(read(&**memory, source)?),
             Moves::Lengths => {
                 let hold = Hold::of_nobody();
-                Payload::ByReference(ByReference { first: source.first, more: source.more.clone(), hold })
+                Payload::ByReference(ByReference {
+                    first: source.first,
+                    more: source.more.clone(),
+                    tail: None,
+                    hold,
+                })
             }
         };
         match std::mem::replace(&mut packet.payload, payload) {

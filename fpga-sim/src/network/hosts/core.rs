@@ -83,7 +83,7 @@ pub(super) struct Core<W: Wire> {
 
 /// Whether a payload by reference may be written into the peer's landing, once a slot is free.
 fn lands<P>(link: &Link<P>, packet: &Packet) -> bool {
-    let fits = matches!(&packet.payload, Payload::ByReference(source) if source.more.is_empty());
+    let fits = matches!(&packet.payload, Payload::ByReference(source) if source.more.is_empty() && source.tail.is_none());
     link.runway.is_some() && fits && packet.total <= LANDS
 }
 
@@ -92,6 +92,7 @@ pub(super) type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> bool;
 
 impl<W: Wire> Core<W> {
     pub fn new(wire: W, meetings: Meetings, places: Places, clock: Clock, seen: &Arc<Seen>) -> Core<W> {
+        let gpus = wire.reaches_gpus();
         Core {
             wire,
             me: meetings.me,
@@ -112,7 +113,7 @@ impl<W: Wire> Core<W> {
             retry: false,
             ended: Vec::new(),
             buffer: Vec::with_capacity(ggas_wire::MESSAGE_MAX),
-            long: Long::new(seen),
+            long: Long::new(seen, gpus),
             counts: Counts::default(),
         }
     }
@@ -293,6 +294,9 @@ impl<W: Wire> Core<W> {
         }
         if !self.long.landings.wanted.is_empty() {
             self.open_landings();
+        }
+        if !self.long.unread.is_empty() {
+            self.ask_unread();
         }
         self.tell_owed();
         self.see_off();

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ggas_wire::Place;
+
 use super::landing::{Ground, LANDS};
 use super::seen::Seen;
 use crate::memory::{Far, FarSource, Foreign, TAIL, TicketState};
@@ -17,6 +19,7 @@ pub(super) struct Asked {
     pub read: u64,
     pub offset: usize,
     pub to: u64,
+    pub place: Place,
     pub len: usize,
 }
 
@@ -31,6 +34,8 @@ impl Asked {
 
 pub(super) struct Desk {
     seen: Arc<Seen>,
+    /// The wire reads to GPU memory.
+    gpus: bool,
     /// The core has something to do here, or waits for the wire.
     busy: AtomicBool,
     state: Mutex<State>,
@@ -54,8 +59,8 @@ struct Read {
 }
 
 impl Desk {
-    pub fn new(seen: &Arc<Seen>) -> Arc<Desk> {
-        Arc::new(Desk { seen: seen.clone(), busy: AtomicBool::new(false), state: Mutex::default() })
+    pub fn new(seen: &Arc<Seen>, gpus: bool) -> Arc<Desk> {
+        Arc::new(Desk { seen: seen.clone(), gpus, busy: AtomicBool::new(false), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -105,18 +110,18 @@ impl Desk {
         }
     }
 
-    fn ask(&self, grant: u64, offset: usize, len: usize, to: Result<u64, Vec<u8>>) -> u64 {
+    fn ask(&self, grant: u64, offset: usize, len: usize, to: Result<(u64, Place), Vec<u8>>) -> u64 {
         let state = &mut *self.state();
         state.reads += 1;
         let read = state.reads;
-        let (to, buffer) = match to {
+        let ((to, place), buffer) = match to {
             Ok(to) => (to, None),
-            Err(mut buffer) => (buffer.as_mut_ptr() as u64, Some(buffer)),
+            Err(mut buffer) => ((buffer.as_mut_ptr() as u64, Place::Host), Some(buffer)),
         };
         let begins = if state.closed { TicketState::Failed } else { TicketState::Pending };
         state.under_way.insert(read, Read { state: begins, buffer });
         if !state.closed {
-            state.asked.push(Asked { grant, read, offset, to, len });
+            state.asked.push(Asked { grant, read, offset, to, place, len });
             self.call();
         }
         read
@@ -153,8 +158,13 @@ struct Granted {
 }
 
 impl FarSource for Granted {
-    unsafe fn read(&self, offset: usize, to: u64, len: usize) -> u64 {
-        self.desk.ask(self.grant, offset, len, Ok(to))
+    unsafe fn read(&self, offset: usize, to: u64, len: usize, device: bool) -> u64 {
+        let place = if device { Place::Gpu } else { Place::Host };
+        self.desk.ask(self.grant, offset, len, Ok((to, place)))
+    }
+
+    fn reaches_devices(&self) -> bool {
+        self.desk.gpus
     }
 
     fn state(&self, read: u64) -> TicketState {

@@ -51,6 +51,8 @@ pub(super) struct Shared {
     pub complaints: Arc<Complaints>,
     /// By what packets go, and which variable says over which ports.
     pub carries: (String, &'static str),
+    /// The wire reads and writes GPU memory.
+    gpus: bool,
     pub seen: Arc<Seen>,
     core: Mutex<Core<Lines>>,
     /// Threads other than the card's that wait for the core.
@@ -292,6 +294,7 @@ impl HostsFabric {
             lobby: Lobby::new()?,
             complaints,
             carries,
+            gpus: choice.gpu.is_direct(),
             desk: core.desk().clone(),
             core: Mutex::new(core),
             waiting: AtomicU32::new(0),
@@ -440,7 +443,9 @@ impl Fabric for HostsFabric {
             return Carriage::Reference;
         }
         let lands = runs.more.is_empty() && self.shared.seen.lands(process);
-        Carriage::Granted { least: if lands { LANDS_FROM } else { LEAST }, runs: RUNS, most: MOST as u32 }
+        let least = if lands { LANDS_FROM } else { LEAST };
+        let devices = if self.shared.gpus { LEAST } else { u32::MAX };
+        Carriage::Granted { least, devices, runs: RUNS, most: MOST as u32 }
     }
 
     fn polled(&self) -> bool {

@@ -32,6 +32,15 @@ pub(super) struct Unwritten {
     pub until: Option<Instant>,
 }
 
+/// What the wire has not finished sending to a peer that has no claim to it any more.
+pub(super) struct Unread<G> {
+    pub node: u16,
+    pub grants: Vec<G>,
+    pub hold: Hold,
+    /// So long that is waited for.
+    pub until: Instant,
+}
+
 /// So long the end of writes to peers that are gone is waited for. The end of a process comes at once; of a host that is cut off the
 /// system may hear nothing for a quarter of an hour, and the card's reports of later commands wait for this one.
 pub(super) const UNWRITTEN: Duration = Duration::from_secs(10);
@@ -61,9 +70,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(seen: &Arc<Seen>) -> Incoming {
+    pub fn new(seen: &Arc<Seen>, gpus: bool) -> Incoming {
         let (grants, released) = (HashMap::new(), Vec::new());
-        Incoming { desk: Desk::new(seen), grants, last: 0, seen: seen.clone(), released }
+        Incoming { desk: Desk::new(seen, gpus), grants, last: 0, seen: seen.clone(), released }
     }
 
     /// The payload of a packet.
@@ -119,6 +128,7 @@ pub(super) struct Long<G> {
     /// Payloads whose writes are over, and whether they were made.
     pub written: Vec<(u64, bool)>,
     pub unwritten: HashMap<u64, Unwritten>,
+    pub unread: Vec<Unread<G>>,
     /// Peers have to hear that something of theirs was read: node, ticket, their name for it.
     pub releases: VecDeque<(u16, u64, u64)>,
     /// Nobody reads there any more.
@@ -126,9 +136,10 @@ pub(super) struct Long<G> {
 }
 
 impl<G> Long<G> {
-    pub fn new(seen: &Arc<Seen>) -> Long<G> {
+    /// `gpus`: the wire reads to GPU memory.
+    pub fn new(seen: &Arc<Seen>, gpus: bool) -> Long<G> {
         Long {
-            incoming: Incoming::new(seen),
+            incoming: Incoming::new(seen, gpus),
             landings: Landings::default(),
             given: HashMap::new(),
             last: 0,
@@ -137,6 +148,7 @@ impl<G> Long<G> {
             ended: Vec::new(),
             written: Vec::new(),
             unwritten: HashMap::new(),
+            unread: Vec::new(),
             releases: VecDeque::new(),
             let_go: Vec::new(),
         }

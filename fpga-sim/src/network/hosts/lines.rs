@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
-use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Region, Taken, WireError};
+use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Place, Region, Taken, WireError};
 
 use super::complaints::Complaints;
 use super::wire::{Piece, Wire, Write};
@@ -128,10 +128,11 @@ impl Lines {
             Some(peer) => peer,
             None => *known.peer.insert(endpoint.insert(&known.address)?),
         };
-        let Piece { offset, to, len } = read.piece;
+        let Piece { offset, to, place, len } = read.piece;
         self.begun += 1;
         // SAFETY: `Wire::fetch` was promised so.
-        let taken = unsafe { endpoint.fetch(peer, &read.key, offset, (to as *mut u8, len), self.begun) }?;
+        let taken =
+            unsafe { endpoint.fetch(peer, &read.key, offset, (to as *mut u8, len, place), self.begun) }?;
         self.connects = taken == Taken::Later;
         if self.connects && known.is_closed(Clock::REAL.now()) {
             self.connects = false;
@@ -242,17 +243,26 @@ impl Wire for Lines {
         self.messages.send(line.peer, bytes)
     }
 
-    unsafe fn grant(&mut self, address: u64, len: usize) -> Result<(Region, Key), WireError> {
+    unsafe fn grant(&mut self, address: u64, len: usize, place: Place) -> Result<(Region, Key), WireError> {
         // SAFETY: by this function's contract.
-        let region = unsafe { self.messages.grant(address as *const u8, len) }?;
+        let region = unsafe { self.messages.grant(address as *const u8, len, place) }?;
         let key = self.messages.key(region)?.clone();
         Ok((region, key))
     }
 
-    fn revoke(&mut self, grant: Region) {
-        if let Err(error) = self.messages.unregister(grant) {
-            tracing::warn!("{error}");
+    fn revoke(&mut self, grant: Region) -> bool {
+        match self.messages.unregister(grant) {
+            Ok(()) => true,
+            Err(WireError::Busy { .. }) => false,
+            Err(error) => {
+                tracing::warn!("{error}");
+                true
+            }
         }
+    }
+
+    fn reaches_gpus(&self) -> bool {
+        self.messages.reaches_gpus()
     }
 
     fn most(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use ggas_wire::{Event, Key, Taken, WireError};
+use ggas_wire::{Event, Key, Place, Taken, WireError};
 
 /// Bytes of what a peer grants, and where they go.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,7 @@ pub(super) struct Piece {
     /// First byte of what the key is of.
     pub offset: u64,
     pub to: u64,
+    pub place: Place,
     pub len: usize,
 }
 
@@ -38,14 +39,23 @@ pub(super) trait Wire {
     fn send(&mut self, peer: Self::Peer, bytes: &[u8]) -> Result<Taken, WireError>;
     /// # Safety
     /// Mapped until it is revoked, and until the peers that have the key read no more, or are removed.
-    unsafe fn grant(&mut self, address: u64, len: usize) -> Result<(Self::Grant, Key), WireError>;
-    fn revoke(&mut self, grant: Self::Grant);
+    unsafe fn grant(
+        &mut self,
+        address: u64,
+        len: usize,
+        place: Place,
+    ) -> Result<(Self::Grant, Key), WireError>;
+    /// No read begins any more. False: the wire is still reading there for peers, and has to be asked again.
+    #[must_use]
+    fn revoke(&mut self, grant: Self::Grant) -> bool;
+    /// Whether memory that is granted, or read to, may be a GPU's.
+    fn reaches_gpus(&self) -> bool;
     /// Bytes of a read, at most.
     fn most(&self) -> usize;
     /// Begins to read what a peer grants; [`Event::Done`] or [`Event::Failed`] says that it is over.
     ///
     /// # Safety
-    /// Memory of the process, mapped writable until then, which tolerates access by others.
+    /// Memory of the process or of its GPU, mapped writable until then, which tolerates access by others.
     unsafe fn fetch(
         &mut self,
         peer: Self::Peer,

@@ -49,6 +49,10 @@ impl DeviceCopier for ForModel {
     fn poll(&self, id: u64) -> TicketState {
         state(self.0.poll(id))
     }
+
+    fn is_cuda(&self) -> bool {
+        true
+    }
 }
 
 fn state(state: CopyState) -> TicketState {

@@ -148,7 +148,8 @@ impl<W: Wire> Core<W> {
     /// No write to the landing of a node begins any more. Those that began may go on, also of a process that has left.
     pub(super) fn close_landing(&mut self, node: u16) {
         if let Some(Landing { grant, ground, .. }) = self.long.landings.remove(node) {
-            self.wire.revoke(grant);
+            // It stays mapped, whoever reads there.
+            let _ = self.wire.revoke(grant);
             self.long.landings.park(ground);
         }
     }

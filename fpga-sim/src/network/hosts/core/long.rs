@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use ggas_wire::{Taken, WireError};
+use ggas_wire::{Place, Taken, WireError};
 
 use super::super::desk::Asked;
-use super::super::grants::{Given, Reading, UNWRITTEN, Unwritten};
+use super::super::grants::{Given, Reading, UNWRITTEN, Unread, Unwritten};
 use super::super::landing::OF_CLASS;
 use super::super::message::{self, Head, Offer, RELEASES};
 use super::super::wire::{Piece, Wire};
@@ -26,21 +26,26 @@ impl<W: Wire> Core<W> {
         let total: usize = source.runs().map(|run| run.len as usize).sum();
         let (mut body, mut tail, mut filled) = (total.saturating_sub(TAIL), [0; TAIL], 0);
         let (mut keys, mut grants) = (Vec::new(), Vec::new());
+        let place = if source.tail.is_some() { Place::Gpu } else { Place::Host };
         for run in source.runs() {
             let len = body.min(run.len as usize);
             body -= len;
             if len > 0 {
                 // SAFETY: lent until the hold is dropped, which is behind `revoke`, and behind the end of the peer.
-                match unsafe { self.wire.grant(run.address, len) } {
+                match unsafe { self.wire.grant(run.address, len, place) } {
                     Ok((grant, key)) => {
                         grants.push(grant);
                         keys.push(key);
                     }
                     Err(error) => {
-                        grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+                        self.revoke_unused(grants);
                         return Err(error);
                     }
                 }
+            }
+            if let Some(of_device) = &source.tail {
+                tail = **of_device;
+                continue;
             }
             for at in len..run.len as usize {
                 // SAFETY: as above; others may write there.
@@ -74,9 +79,16 @@ impl<W: Wire> Core<W> {
                 Sent::Gone
             }
             other => {
-                grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+                self.revoke_unused(grants);
                 self.unsent(to, other)
             }
+        }
+    }
+
+    /// Nobody has heard of these, so nothing of them is read.
+    fn revoke_unused(&mut self, grants: Vec<W::Grant>) {
+        for grant in grants {
+            let _ = self.wire.revoke(grant);
         }
     }
 
@@ -170,8 +182,12 @@ impl<W: Wire> Core<W> {
                 let end = start + key.region_len() as usize;
                 while asked.len > 0 && asked.offset < end {
                     let offset = (asked.offset - start) as u64;
-                    let piece =
-                        Piece { offset, to: asked.to, len: asked.len.min(end - asked.offset).min(most) };
+                    let piece = Piece {
+                        offset,
+                        to: asked.to,
+                        place: asked.place,
+                        len: asked.len.min(end - asked.offset).min(most),
+                    };
                     // SAFETY: who asked keeps the memory until the read is over.
                     match unsafe { wire.fetch(peer, key, piece, asked.read) } {
                         Ok(Taken::Yes) => reading.pieces += 1,
@@ -234,7 +250,7 @@ impl<W: Wire> Core<W> {
 
     /// A peer has no claim to a payload any more. Of what it did not get the wire may still read the memory, whatever the peer says.
     fn take_back(&mut self, id: u64, given: Given<W::Grant>, until: Option<Instant>) {
-        given.grants.into_iter().for_each(|grant| self.wire.revoke(grant));
+        let read: Vec<_> = given.grants.into_iter().filter(|grant| !self.wire.revoke(*grant)).collect();
         let link = &mut self.links[usize::from(given.node)];
         link.granted[given.class] = link.granted[given.class].saturating_sub(1);
         if let (Some(runway), Some(slot)) = (&mut link.runway, given.slot) {
@@ -245,7 +261,29 @@ impl<W: Wire> Core<W> {
             Some(hold) if given.slot.is_some() => {
                 self.long.unwritten.insert(id, Unwritten { node: given.node, hold, until });
             }
+            Some(hold) if !read.is_empty() => {
+                let until = self.clock.now() + UNWRITTEN;
+                self.long.unread.push(Unread { node: given.node, grants: read, hold, until });
+            }
             hold => self.long.let_go.extend(hold),
+        }
+    }
+
+    /// Asks the wire again whether it still reads what was granted to peers that have no claim to it any more.
+    #[cold]
+    pub(super) fn ask_unread(&mut self) {
+        let now = self.clock.now();
+        let Core { wire, long, .. } = self;
+        for mut unread in std::mem::take(&mut long.unread) {
+            unread.grants.retain(|grant| !wire.revoke(*grant));
+            if !unread.grants.is_empty() && unread.until > now {
+                long.unread.push(unread);
+                continue;
+            }
+            if !unread.grants.is_empty() {
+                tracing::warn!("node {}: the wire does not end what it sends of a payload", unread.node);
+            }
+            long.let_go.push(unread.hold);
         }
     }
 
@@ -276,7 +314,8 @@ impl<W: Wire> Core<W> {
         for _ in 0..ENDS {
             self.pump();
             let long = &self.long;
-            if long.reading.is_empty() && long.asked.is_empty() && long.unwritten.is_empty() {
+            let none = long.unwritten.is_empty() && long.unread.is_empty();
+            if none && long.reading.is_empty() && long.asked.is_empty() {
                 break;
             }
         }

@@ -30,7 +30,7 @@ impl Taking {
     fn new() -> Taking {
         let mut links: Vec<Link<()>> = (0..=ME).map(|_| Link::new(0, ANYONE)).collect();
         links[3].ticket = TICKET;
-        let incoming = Incoming::new(&Seen::new(links.len()));
+        let incoming = Incoming::new(&Seen::new(links.len()), false);
         let (arrived, landings) = (Default::default(), Landings::default());
         Taking { links, arrived, first: None, owed: VecDeque::new(), retry: false, incoming, landings }
     }

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ggas_wire::{Event, Key, Taken, WireError};
+use ggas_wire::{Event, Key, Place, Taken, WireError};
 
 use crate::network::hosts::events::Connection;
 use crate::network::hosts::wire::{Piece, Wire, Write};
@@ -87,6 +87,8 @@ pub struct Messages {
     pub swallows: bool,
     /// Memory that others may read: whose, and where.
     pub grants: HashMap<u64, (usize, u64, usize)>,
+    /// The same, which was taken back while the wire was still reading there.
+    pub still_read: HashMap<u64, (usize, u64, usize)>,
     pub last: u64,
     /// Reads that begin.
     pub begun: Vec<u64>,
@@ -184,7 +186,7 @@ impl Wire for SimWire {
         Ok(())
     }
 
-    unsafe fn grant(&mut self, address: u64, len: usize) -> Result<(u64, Key), WireError> {
+    unsafe fn grant(&mut self, address: u64, len: usize, _: Place) -> Result<(u64, Key), WireError> {
         let messages = &mut *self.messages.borrow_mut();
         messages.last += 1;
         messages.grants.insert(messages.last, (self.me, address, len));
@@ -192,10 +194,26 @@ impl Wire for SimWire {
         Ok((messages.last, Key::try_from(&key[..])?))
     }
 
-    fn revoke(&mut self, grant: u64) {
+    fn revoke(&mut self, grant: u64) -> bool {
         let messages = &mut *self.messages.borrow_mut();
-        let gone = messages.grants.remove(&grant).or_else(|| messages.open.remove(&grant));
-        assert_eq!(gone.map(|gone| gone.0), Some(self.me), "taken back once, by who granted it");
+        let opened = messages.open.remove(&grant);
+        let granted = messages.grants.remove(&grant).or_else(|| messages.still_read.remove(&grant));
+        let gone = granted.or(opened).expect("taken back once");
+        assert_eq!(gone.0, self.me, "by who granted it");
+        if let Some((_, address, len)) = granted {
+            // SAFETY: a source, which lives as long as the world.
+            let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
+            assert!(!bytes.contains(&REUSED), "memory was given back that is still read");
+            if messages.later > 0 && messages.random.bool() {
+                messages.still_read.insert(grant, gone);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn reaches_gpus(&self) -> bool {
+        false
     }
 
     fn most(&self) -> usize {

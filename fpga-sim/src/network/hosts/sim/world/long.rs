@@ -83,7 +83,7 @@ impl World {
             address: who as u64,
             tag,
             process,
-            payload: Payload::ByReference(ByReference { first: runs[0], more, hold }),
+            payload: Payload::ByReference(ByReference { first: runs[0], more, tail: None, hold }),
             ..put(len, len, 0)
         };
         self.send(who, packet);
@@ -120,6 +120,7 @@ impl World {
         let messages = &mut *self.messages.borrow_mut();
         messages.come.remove(&who);
         messages.grants.retain(|_, (of, ..)| *of != who);
+        messages.still_read.retain(|_, (of, ..)| *of != who);
         messages.open.retain(|_, (of, ..)| *of != who);
         messages.reads.retain(|_, read| read.by != who);
         messages.read_sources(|from, _| from == who);
