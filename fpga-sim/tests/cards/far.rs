@@ -45,7 +45,7 @@ struct Same {
 }
 
 impl FarSource for Same {
-    unsafe fn read(&self, _: usize, to: u64, len: usize) -> u64 {
+    unsafe fn read(&self, _: usize, to: u64, len: usize, _: bool) -> u64 {
         let mut reads = self.reads.0.lock().unwrap();
         reads.push(Read { byte: self.byte, to, len, state: TicketState::Pending });
         reads.len() as u64 - 1

@@ -64,7 +64,9 @@ impl DeviceCopier for Copier {
     fn poll(&self, id: u64) -> TicketState {
         // SAFETY: declared by these tests, or kept by the card until this is over.
         match self.copies.lock().unwrap().1.remove(&id).unwrap() {
+            // SAFETY: ranges of this device's memory, which lives as long.
             Copy::Memory(to, from, len) => unsafe { std::ptr::copy(self.at(from), self.at(to), len) },
+            // SAFETY: the same.
             Copy::Bytes(to, bytes) => unsafe { std::ptr::copy(bytes.as_ptr(), self.at(to), bytes.len()) },
         }
         TicketState::Done

@@ -159,8 +159,7 @@ mod tests {
     fn others_that_are_near_are_looked_at_more_at_first() {
         let mut learning = Learning::default();
         let [direct, ..] = tables();
-        let made =
-            calls(&mut learning, 4096, 10_000, |table| if table == direct { 80 } else { 100 });
+        let made = calls(&mut learning, 4096, 10_000, |table| if table == direct { 80 } else { 100 });
         let looks = AT_FIRST / AGAIN_AT_FIRST - LEARNING_CALLS.div_ceil(AGAIN_AT_FIRST);
         assert_eq!(others(&made[LEARNING_CALLS..AT_FIRST], direct), looks);
         let all = others(&made[AT_FIRST..], direct);
@@ -181,7 +180,8 @@ mod tests {
     fn a_way_whose_first_calls_were_late_is_found_soon() {
         let mut learning = Learning::default();
         let [direct, staged, ..] = tables();
-        let made = calls(&mut learning, 64, LEARNING_CALLS + 3, |table| if table == staged { 61 } else { 75 });
+        let made =
+            calls(&mut learning, 64, LEARNING_CALLS + 3, |table| if table == staged { 61 } else { 75 });
         assert_eq!(made.last(), Some(&staged));
         let made = calls(&mut learning, 64, 150, |table| if table == direct { 53 } else { 61 });
         assert!(others(&made[130..], direct) <= 2, "{made:?}");
