@@ -202,7 +202,7 @@ static bool give(struct ggas_endpoint *e, struct chore *chore)
 	if (!parcel)
 		return false;
 	parcel->head = (struct head){ .op = head->op, .offset = chore->sent };
-	if (region && (region->gpu || head->whole)) {
+	if (region && head->len && (region->gpu || head->whole)) {
 		give_whole(parcel, region, head);
 		return true;
 	}

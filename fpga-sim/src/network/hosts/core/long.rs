@@ -269,10 +269,10 @@ impl<W: Wire> Core<W> {
         }
     }
 
-    /// Asks the wire again whether it still reads what was granted to peers that have no claim to it any more.
+    /// Asks the wire again whether it still reads what was granted to peers that have no claim to it any more; when to do so at the
+    /// latest.
     #[cold]
-    pub(super) fn ask_unread(&mut self) {
-        let now = self.clock.now();
+    pub(super) fn ask_unread(&mut self, now: Instant) -> Option<Instant> {
         let Core { wire, long, .. } = self;
         for mut unread in std::mem::take(&mut long.unread) {
             unread.grants.retain(|grant| !wire.revoke(*grant));
@@ -285,6 +285,7 @@ impl<W: Wire> Core<W> {
             }
             long.let_go.push(unread.hold);
         }
+        long.unread.iter().map(|unread| unread.until).min()
     }
 
     /// The process at a node is gone, also for the wire: nobody reads for it any more, but what the wire is writing.

@@ -192,7 +192,7 @@ impl<W: Wire> Core<W> {
         let links = &self.links;
         let next = self.meetings.look(now, |node| links[usize::from(node)].ways);
         self.hear_news();
-        next.into_iter().chain(self.give_up_unwritten(now)).min()
+        next.into_iter().chain(self.give_up_unwritten(now)).chain(self.ask_unread(now)).min()
     }
 
     /// What the lobby has to do.
