@@ -77,9 +77,14 @@ impl Nic {
     /// For the driver: runs the card and everything that this leads to; says what it needs next.
     pub(crate) fn run_for_driver(&self) -> (bool, Need) {
         SERVED.set(self);
+        let before = Mood::from(self.mood.load(Ordering::Relaxed));
         let moved = self.progress();
         SERVED.set(std::ptr::null());
         let mood = Mood::from(self.mood.load(Ordering::Relaxed));
+        if before == Mood::Busy && mood == Mood::Idle {
+            // It was polled for a device, which those whom it kept waiting may sleep for.
+            self.board.fabric.rest(self.node());
+        }
         let need = match mood {
             Mood::Busy => Need::Poll,
             _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,

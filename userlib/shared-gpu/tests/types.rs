@@ -80,7 +80,7 @@ impl Rank {
         let config = HierarchyConfig { inside: of(), between: of(), flat, gpu };
         let processor = processor(job);
         let all = Hierarchy::new(job, None, &processor, &config).expect("set up");
-        let memory = || processor.alloc(8 * RANKS * COUNT).expect("memory");
+        let memory = || processor.alloc(8 * RANKS * COUNT + 8).expect("memory");
         Rank { all, input: memory(), output: memory(), me: job.rank() as usize }
     }
 

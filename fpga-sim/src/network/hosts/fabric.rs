@@ -62,8 +62,9 @@ pub(super) struct Shared {
     /// Processes whose loss is to be told, and to whom.
     lost: Mutex<Vec<u16>>,
     on_loss: OnceLock<OnLoss>,
-    /// Counted up by whoever polls.
+    /// Counted up by whoever polls, and what it was when somebody ended.
     polls: AtomicU64,
+    rested: AtomicU64,
     pub alarm: Alarm,
     stop: AtomicBool,
 }
@@ -213,6 +214,11 @@ impl Shared {
         self.polls.load(Ordering::Relaxed)
     }
 
+    /// Whether nobody has polled since the last one who did went to sleep.
+    pub fn has_rested(&self, polls: u64) -> bool {
+        self.rested.load(Ordering::SeqCst) == polls
+    }
+
     pub fn stops(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -303,6 +309,7 @@ impl HostsFabric {
             lost: Mutex::default(),
             on_loss: OnceLock::new(),
             polls: AtomicU64::new(0),
+            rested: AtomicU64::new(0),
             alarm: Alarm::new()?,
             stop: AtomicBool::new(false),
         });
@@ -457,6 +464,8 @@ impl Fabric for HostsFabric {
         if self.shared.seen.asks.holds() {
             self.shared.with_core_as_card(Core::let_all_go);
         }
+        self.shared.rested.store(self.shared.polls(), Ordering::SeqCst);
+        self.shared.alarm.end_nap();
     }
 
     fn pending(&self, _node: u16, first: &mut Option<Packet>) -> Pending {

@@ -15,20 +15,23 @@ use super::fabric::Shared;
 
 /// A nap while others poll: they take the packets.
 const NAP: Duration = Duration::from_millis(1);
+const NAP_MS: u16 = 1;
 /// Longest sleep, in milliseconds.
 const SLEEP_MS: u16 = 100;
 
 /// Wakes the thread when others begin to poll. Else the system would wake it inside of its sleep for each packet, which they have
-/// taken before it looks: a trip between two hosts took six times as long for some ms.
+/// taken before it looks: a trip between two hosts took six times as long for some ms. And when they end: what comes then would wait for
+/// the end of its nap.
 pub(super) struct Alarm {
     sleeps: AtomicBool,
+    naps: AtomicBool,
     rings: EventFd,
 }
 
 impl Alarm {
     pub fn new() -> io::Result<Alarm> {
         let rings = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Alarm { sleeps: AtomicBool::new(false), rings })
+        Ok(Alarm { sleeps: AtomicBool::new(false), naps: AtomicBool::new(false), rings })
     }
 
     /// Somebody polls, or the thread is to end.
@@ -43,6 +46,24 @@ impl Alarm {
     fn wake(&self) {
         if self.sleeps.swap(false, Ordering::AcqRel) {
             let _ = self.rings.write(1); // full: it rings
+        }
+    }
+
+    /// Nobody polls any more.
+    pub fn end_nap(&self) {
+        if self.naps.swap(false, Ordering::AcqRel) {
+            let _ = self.rings.write(1);
+        }
+    }
+
+    /// Lets others poll for a while, unless they end before: `over` is asked once it would be heard.
+    fn nap(&self, most_ms: u16, over: impl FnOnce() -> bool) {
+        self.naps.store(true, Ordering::SeqCst);
+        if !over() {
+            let _ = poll(&mut [PollFd::new(self.rings.as_fd(), PollFlags::POLLIN)], most_ms);
+        }
+        if !self.naps.swap(false, Ordering::AcqRel) {
+            let _ = self.rings.read();
         }
     }
 
@@ -63,8 +84,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
     let (mut polls, mut held_back) = (shared.polls(), false);
     while !shared.stops() {
         let now = shared.polls();
-        if now != polls {
-            polls = now;
+        if now != std::mem::replace(&mut polls, now) && !shared.has_rested(now) {
             // Whoever polls posts, too: short packets may wait for each other, no longer than a nap.
             if !held_back {
                 shared.with_core(|core| core.hold_back(true));
@@ -72,7 +92,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             } else if shared.seen.asks.holds() {
                 let _ = shared.try_with_core(|core| core.hold_back(true)); // who has it asks, which ends what is held back
             }
-            Clock::REAL.sleep(NAP);
+            shared.alarm.nap(NAP_MS, || shared.has_rested(shared.polls()));
             continue;
         }
         // Who has the core moves the wire on, which takes milliseconds where many bytes are on the way.
@@ -104,6 +124,21 @@ pub(super) fn serve(shared: &Arc<Shared>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_ends_polling_ends_the_nap() {
+        let alarm = Alarm::new().unwrap();
+        for _ in 0..100 {
+            std::thread::scope(|scope| {
+                let napper = scope.spawn(|| alarm.nap(u16::MAX, || false));
+                while !napper.is_finished() {
+                    alarm.end_nap();
+                    Clock::REAL.yield_now();
+                }
+            });
+            alarm.nap(u16::MAX, || true); // they have ended by then
+        }
+    }
 
     #[test]
     fn who_polls_wakes_the_sleeper_and_later_sleeps_are_whole() {
