@@ -59,10 +59,12 @@ impl Choosing {
             };
         }
         // Of a rank on each GPU there is one step only.
-        let is_flat = |sharing| self.ranks > self.gpus && rules::is_flat(sharing, self.ranks, bytes);
-        match self.sharing {
-            Some(sharing) if is_flat(sharing) => Levels::Flat(Some(Algorithm::Host)),
-            _ => Levels::Steps { inside, between },
+        let sharing = self.sharing.filter(|_| self.ranks > self.gpus);
+        let flat =
+            sharing.and_then(|sharing| rules::flat(sharing, collective, (self.ranks, self.gpus), bytes));
+        match flat {
+            Some(algorithm) => Levels::Flat(Some(algorithm)),
+            None => Levels::Steps { inside, between },
         }
     }
 }
@@ -102,14 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn short_calls_go_through_host_memory_and_long_ones_gpu_by_gpu() {
+    fn short_calls_go_through_host_memory_then_gsb_and_long_ones_gpu_by_gpu() {
         let of = |sharing, ranks, bytes| {
             let sharing = Some(sharing);
             Choosing { sharing, ranks, ..choosing() }.levels(Collective::Allreduce, bytes)
         };
         let flat = Levels::Flat(Some(Host));
         assert_eq!([8, 64 << 10].map(|bytes| of(Sharing::AtOnce, 8, bytes)), [flat; 2]);
-        assert_eq!(of(Sharing::AtOnce, 8, 256 << 10), BUILT_IN);
+        let gsb = Levels::Flat(Some(Gsb));
+        assert_eq!(
+            [65 << 10, 2 << 20, 3 << 20].map(|bytes| of(Sharing::AtOnce, 8, bytes)),
+            [gsb, gsb, BUILT_IN]
+        );
+        let more = |gpus, collective| Choosing { gpus, ..choosing() }.levels(collective, 256 << 10);
+        assert_eq!(more(4, Collective::Allreduce), BUILT_IN, "not measured");
+        assert_eq!(more(2, Collective::Broadcast), BUILT_IN, "not measured");
         assert_eq!([16 << 10, 64 << 10].map(|bytes| of(Sharing::AtOnce, 24, bytes)), [flat, BUILT_IN]);
         assert_eq!([128 << 10, 256 << 10].map(|bytes| of(Sharing::Turns, 8, bytes)), [flat, BUILT_IN]);
         assert_eq!(of(Sharing::AtOnce, 2, 8), BUILT_IN, "a rank on each");

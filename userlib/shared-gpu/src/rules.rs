@@ -27,21 +27,34 @@ const STAGED_MIN: usize = 256 << 10;
 /// In turns: where 0.5 µs a KiB of staged copies have grown to the turns of GSB. Between 1 and 16 MiB nothing was measured.
 const TURNS_MIN: usize = 8 << 20;
 
-/// On several GPUs of a host, with MPS: GPU by GPU a call has three steps, each with a kernel or two copies (33 to 48 µs of 8 ranks on one), and is one step
-/// through host memory, which takes 8 ranks of one GPU 74 µs here (`one-gpu/shared-gpu-allreduce-8.json`), and 219 at four times the size.
-const FLAT_MAX: usize = 64 << 10;
+/// On several GPUs of a host, with MPS: GPU by GPU a call has three steps, each with a kernel or two copies. Allreduces of 4 + 4 ranks take
+/// 56 µs in one step through host memory where three take 101, and 178 at four times the size (`two-gpus/shared-gpu-allreduce-4-4.json`).
+const FLAT_HOST_MAX: usize = 64 << 10;
+/// By GSB of all of them they take 62, 83 and 689 µs at 256 KiB, 1 and 16 MiB, where three steps take 103, 110 and 450: the lines between the
+/// last two cross here.
+const FLAT_GSB_MAX: usize = 2 << 20;
 
-/// Whether ranks on several GPUs of a host make a call through host memory, beside each other; else GPU by GPU.
-pub(crate) fn is_flat(sharing: Sharing, ranks: usize, bytes: usize) -> bool {
+/// How ranks on several GPUs of a host make a call beside each other, where that is quicker than GPU by GPU.
+pub(crate) fn flat(
+    sharing: Sharing,
+    collective: Collective,
+    (ranks, gpus): (usize, usize),
+    bytes: usize,
+) -> Option<Algorithm> {
     let most = match sharing {
         Sharing::Cores => HOST_MAX_CORES,
         // 24 of them take 283 µs at 64 KiB (`one-gpu/shared-gpu-allreduce-24.json`).
         Sharing::AtOnce if ranks >= RANKS_MANY => HOST_MAX,
-        Sharing::AtOnce => FLAT_MAX,
+        Sharing::AtOnce => FLAT_HOST_MAX,
         // No kernel waits for a turn.
         Sharing::Turns => STAGED_MIN - 1,
     };
-    bytes <= most
+    let is_few = sharing == Sharing::AtOnce && ranks < RANKS_MANY && gpus == 2;
+    match bytes {
+        _ if bytes <= most => Some(Algorithm::Host),
+        _ if is_few && collective == Collective::Allreduce && bytes <= FLAT_GSB_MAX => Some(Algorithm::Gsb),
+        _ => None,
+    }
 }
 
 /// That of a call of so many ranks; `is_led`: its result, if at one rank, is at the leader.
