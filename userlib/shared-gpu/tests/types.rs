@@ -55,8 +55,8 @@ fn wrapped(element: Element, value: i64) -> i64 {
 fn combined(element: Element, op: Op, at: usize) -> i64 {
     let own = |rank| wrapped(element, number(element, rank, at));
     let fold = |one: i64, two: i64| match op {
-        Op::Sum => wrapped(element, one + two),
-        Op::Prod => wrapped(element, one * two),
+        Op::Sum => wrapped(element, one.wrapping_add(two)),
+        Op::Prod => wrapped(element, one.wrapping_mul(two)),
         Op::Min => one.min(two),
         Op::Max => one.max(two),
         Op::And => one & two,
