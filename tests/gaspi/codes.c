@@ -241,7 +241,7 @@ static void others(struct job job)
 	GIVES(GASPI_ERROR,
 	      gaspi_allreduce(buffer, buffer, 1, (gaspi_operation_t)3, GASPI_TYPE_INT, GASPI_GROUP_ALL, MINUTE));
 	GIVES(GASPI_ERROR,
-	      gaspi_allreduce(buffer, buffer, 1, GASPI_OP_SUM, (gaspi_datatype_t)6, GASPI_GROUP_ALL, MINUTE));
+	      gaspi_allreduce(buffer, buffer, 1, GASPI_OP_SUM, (gaspi_datatype_t)10, GASPI_GROUP_ALL, MINUTE));
 	if (job.ranks > 1) {
 		/* Not alike on all ranks: all hear of it, and nothing is stored. */
 		long sums[3] = { 1, 2, 3 };

@@ -241,7 +241,7 @@ static void from_and_to_a_root(struct job job)
 			CHECK(values[i] == sum + (long)i * members);
 		GIVES(GASPI_ERR_INV_RANK, gaspi_gpu_broadcast(out, 1, GASPI_TYPE_LONG, job.ranks, groups[one], MINUTE));
 		GIVES(GASPI_ERR_NULLPTR, gaspi_gpu_allgather(pointer, NULL, 1, GASPI_TYPE_LONG, groups[one], MINUTE));
-		GIVES(GASPI_ERROR, gaspi_gpu_broadcast(out, 1, (gaspi_datatype_t)9, root, groups[one], MINUTE));
+		GIVES(GASPI_ERROR, gaspi_gpu_broadcast(out, 1, (gaspi_datatype_t)10, root, groups[one], MINUTE));
 	}
 	GIVES(GASPI_ERR_INV_GROUP, gaspi_gpu_reduce(pointer, out, 1, GASPI_OP_SUM, GASPI_TYPE_LONG, root, 99, MINUTE));
 	OK(gaspi_segment_delete(30));
