@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use common::far::FarAway;
 use common::*;
-use extoll_abi::{Access, Address, Gate, PageSize, Spec};
-use extoll_sim::fabric::{Carriage, FabricError, Loopback};
-use extoll_sim::memory::{Far, FarSource, TAIL, TicketState};
-use extoll_sim::packet::{Class, Packet, Payload};
-use extoll_sim::runs::Runs;
+use extoll_abi::{Access, Gate, PageSize, Spec};
+use extoll_sim::memory::{FarSource, TicketState};
 use extoll_sim::*;
 
 const LEN: usize = 1 << 20;
@@ -100,41 +98,13 @@ impl FarSource for Same {
     }
 }
 
-/// A network in which payloads are those of other hosts.
-struct FarAway(Arc<Loopback>, Arc<Fetched>);
-
-impl Fabric for FarAway {
-    fn send(&self, from: u16, mut packet: Packet) -> Result<(), Packet> {
-        if let Payload::ByReference(source) = &packet.payload {
-            // SAFETY: memory of this test, which nobody writes.
-            let byte = unsafe { *(source.first.address as *const u8) };
-            let source = Same { byte, from, fetched: self.1.clone() };
-            packet.payload = Payload::Far(Box::new(Far::new(Arc::new(source), packet.len, [byte; TAIL])));
-        }
-        self.0.send(from, packet)
-    }
-
-    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
-        self.0.poll(node, class)
-    }
-
-    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
-        self.0.carriage(to, runs)
-    }
-
-    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
-        self.0.attach(node, wake)
-    }
-
-    fn detach(&self, node: u16) {
-        self.0.detach(node);
-    }
-}
-
 #[test]
 fn payloads_are_fetched_early_within_bounds() {
     let fetched = Arc::<Fetched>::default();
-    let setup = Setup::over(Arc::new(FarAway(Loopback::new(4096, true), fetched.clone())));
+    let carried = fetched.clone();
+    let far =
+        move |byte, from| -> Arc<dyn FarSource> { Arc::new(Same { byte, from, fetched: carried.clone() }) };
+    let setup = Setup::over(FarAway::new(0, far));
     let (target, first, second) = (setup.node(0), setup.node(1), setup.node(2));
     let (device, words) = (Arc::<Device>::default(), vec![0_u64; (PUTS * LEN + 4096) / 8]);
     let base = (words.as_ptr() as u64).next_multiple_of(4096);

@@ -2,13 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use extoll_abi::{Access, Address, Spec};
-use extoll_sim::fabric::{Carriage, FabricError, Loopback};
-use extoll_sim::memory::{Far, FarSource, TAIL, TicketState};
-use extoll_sim::packet::{Class, Packet, Payload};
-use extoll_sim::runs::Runs;
-use extoll_sim::*;
+use extoll_abi::{Access, Spec};
+use extoll_sim::memory::{FarSource, TicketState};
 
+use super::common::far::FarAway;
 use super::common::*;
 
 const LEN: usize = 64 << 10;
@@ -64,43 +61,12 @@ impl FarSource for Same {
     }
 }
 
-/// A network in which long payloads lie on another host.
-struct FarAway(Arc<Loopback>, Arc<Reads>);
-
-impl Fabric for FarAway {
-    fn send(&self, from: u16, mut packet: Packet) -> Result<(), Packet> {
-        if let Payload::ByReference(source) = &packet.payload
-            && packet.len as usize == LEN
-        {
-            // SAFETY: memory of this test, which nobody writes.
-            let byte = unsafe { *(source.first.address as *const u8) };
-            let source = Arc::new(Same { byte, reads: self.1.clone() });
-            packet.payload = Payload::Far(Box::new(Far::new(source, packet.len, [byte; TAIL])));
-        }
-        self.0.send(from, packet)
-    }
-
-    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
-        self.0.poll(node, class)
-    }
-
-    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
-        self.0.carriage(to, runs)
-    }
-
-    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
-        self.0.attach(node, wake)
-    }
-
-    fn detach(&self, node: u16) {
-        self.0.detach(node);
-    }
-}
-
 #[test]
 fn payloads_for_a_place_of_their_own_are_read_before_their_turn() {
     let reads = Arc::<Reads>::default();
-    let setup = Setup::over(Arc::new(FarAway(Loopback::new(4096, true), reads.clone())));
+    let carried = reads.clone();
+    let setup =
+        Setup::over(FarAway::new(LEN, move |byte, _| Arc::new(Same { byte, reads: carried.clone() })));
     let (target, sender) = (setup.node(0), setup.node(1));
     let places = Pages::new(&target.memory, 4 * LEN, 4096);
     let sources = Pages::new(&sender.memory, 8 * 4096 + LEN, 4096);

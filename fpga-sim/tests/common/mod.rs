@@ -2,6 +2,7 @@
 //! the card's registers (spec 3.2, 4.2, 8.3, 9.2).
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod far;
 pub mod hosts;
 pub mod joined;
 pub mod members;

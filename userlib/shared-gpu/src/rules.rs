@@ -28,9 +28,9 @@ const STAGED_MIN: usize = 256 << 10;
 const TURNS_MIN: usize = 8 << 20;
 
 /// On several GPUs of a host, with MPS: GPU by GPU a call has three steps, each with a kernel or two copies. Allreduces of 4 + 4 ranks take
-/// 56 µs in one step through host memory where three take 101, and 178 at four times the size (`two-gpus/shared-gpu-allreduce-4-4.json`).
+/// 58 µs in one step through host memory where three take 135, and 188 at four times the size (`two-gpus/shared-gpu-allreduce-4-4.json`).
 const FLAT_HOST_MAX: usize = 64 << 10;
-/// By GSB of all of them they take 62, 83 and 689 µs at 256 KiB, 1 and 16 MiB, where three steps take 103, 110 and 450: the lines between the
+/// By GSB of all of them they take 59, 81 and 697 µs at 256 KiB, 1 and 16 MiB, where three steps take 93, 100 and 435: the lines between the
 /// last two cross here.
 const FLAT_GSB_MAX: usize = 2 << 20;
 
