@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
 
-use super::fabric::Shared;
+use super::shared::Shared;
 
 /// Complaints that are remembered, so that each is made once; there are no more.
 const MOST: usize = 256;

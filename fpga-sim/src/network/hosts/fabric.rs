@@ -1,12 +1,11 @@
 //! The fabric of a process that is a node of a network of hosts.
 
 use std::net::{IpAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use extoll_abi::Address;
 use ggas_clock::{Backoff, Clock};
 use ggas_members::{HostsOfJob, quiet};
@@ -14,18 +13,18 @@ use ggas_wire::choose;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::complaints::Complaints;
-use super::core::{Core, Counts, Sent};
-use super::desk::Desk;
+use super::core::{Core, Counts};
 use super::error::HostsError;
 use super::events::{Bounds, End};
 use super::file::{HostsFile, SILENCE};
 use super::lines::Lines;
-use super::lobby::{self, Lobby};
+use super::lobby;
 use super::meeting::{Meetings, UNKNOWN_MAX};
 use super::message::{LANDS_FROM, LEAST, MOST, RUNS};
 use super::places::Places;
 use super::seen::Seen;
-use super::sleep::{self, Alarm};
+use super::shared::Shared;
+use super::sleep;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError, Pending};
 use crate::packet::{ANYONE, Class, Packet};
@@ -34,195 +33,6 @@ use ggas_members::meeting::random;
 
 /// How long leaving may take where others do not answer.
 const LEAVE: Duration = Duration::from_secs(1);
-
-/// A card yields so often before it takes the core in front of others that wait for it.
-const GIVE_WAY: u32 = 64;
-
-/// What the fabric and its threads share.
-pub(super) struct Shared {
-    /// This process's number; its node's, where that has one process.
-    pub me: u16,
-    /// What the others are called: `node` or `rank`.
-    pub who: &'static str,
-    pub secret: [u8; 16],
-    pub places: Vec<String>,
-    pub bounds: Bounds,
-    pub lobby: Lobby,
-    pub complaints: Arc<Complaints>,
-    /// By what packets go, and which variable says over which ports.
-    pub carries: (String, &'static str),
-    /// The wire reads and writes GPU memory.
-    gpus: bool,
-    pub seen: Arc<Seen>,
-    core: Mutex<Core<Lines>>,
-    /// Threads other than the card's that wait for the core.
-    waiting: AtomicU32,
-    desk: Arc<Desk>,
-    card: ArcSwapOption<CardWake>,
-    /// Processes whose loss is to be told, and to whom.
-    lost: Mutex<Vec<u16>>,
-    on_loss: OnceLock<OnLoss>,
-    /// Counted up by whoever polls, and what it was when somebody ended.
-    polls: AtomicU64,
-    rested: AtomicU64,
-    pub alarm: Alarm,
-    stop: AtomicBool,
-}
-
-struct CardWake(Arc<dyn Wake>);
-
-type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
-
-impl Shared {
-    /// Does something with the core, and sees to what follows from it.
-    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
-        self.work(self.lock(), true, work)
-    }
-
-    /// The same, where nobody has the core now.
-    pub fn try_with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> Option<T> {
-        let core = match self.core.try_lock() {
-            Ok(core) => core,
-            Err(TryLockError::Poisoned(core)) => core.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(self.work(core, true, work))
-    }
-
-    /// As [`with_core`](Self::with_core) on the lobby's thread, which looks for what it has to say before it sleeps.
-    pub fn with_core_in_lobby<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
-        self.work(self.lock(), false, work)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Core<Lines>> {
-        let core = self.core.try_lock().or_else(|taken| {
-            drop(taken); // where it is poisoned, it has the lock
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            let core = self.core.lock();
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            core
-        });
-        core.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same as [`with_core`](Self::with_core) for cards, which ask without a pause: the mutex is had by who asks first when it is free, and that would mostly be the
-    /// card. With more threads than cores others then said nothing for seconds, and were taken for lost.
-    #[inline]
-    fn with_core_as_card<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.give_way();
-        }
-        self.work(self.core.lock().unwrap_or_else(PoisonError::into_inner), true, work)
-    }
-
-    #[cold]
-    fn give_way(&self) {
-        for _ in 0..GIVE_WAY {
-            Clock::REAL.yield_now();
-            if self.waiting.load(Ordering::Relaxed) == 0 {
-                break;
-            }
-        }
-    }
-
-    fn work<T>(
-        &self,
-        mut core: MutexGuard<'_, Core<Lines>>,
-        tells: bool,
-        work: impl FnOnce(&mut Core<Lines>) -> T,
-    ) -> T {
-        let result = work(&mut core);
-        if !core.has_news() {
-            return result;
-        }
-        self.spread(core, tells);
-        result
-    }
-
-    /// Sees to what follows from what was done with the core.
-    #[cold]
-    fn spread(&self, mut core: MutexGuard<'_, Core<Lines>>, tells: bool) {
-        let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out() && tells);
-        let let_go = core.take_let_go();
-        drop(core);
-        drop(let_go);
-        if out {
-            self.lobby.tell();
-        }
-        if retry || !ended.is_empty() {
-            self.wake_card();
-        }
-        if !ended.is_empty() {
-            self.note_ended(&ended);
-        }
-    }
-
-    /// Whoever called may hold a card: the lobby's thread tells others.
-    #[cold]
-    fn note_ended(&self, ended: &[(u16, End)]) {
-        let lost = ended.iter().filter(|(_, end)| *end == End::Lost).map(|(process, _)| *process);
-        self.lost().extend(lost);
-        self.lobby.tell();
-        if let Some(card) = &*self.card.load() {
-            card.0.rouse();
-        }
-    }
-
-    fn lost(&self) -> MutexGuard<'_, Vec<u16>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells of losses.
-    pub fn tell_lost(&self) {
-        if let Some(told) = self.on_loss.get() {
-            let lost = std::mem::take(&mut *self.lost());
-            lost.into_iter().for_each(told);
-        }
-    }
-
-    /// Whether a packet need not be sent again.
-    #[inline]
-    fn is_sent(&self, sent: Sent) -> bool {
-        if sent == Sent::Here {
-            self.wake_card();
-        }
-        sent != Sent::Wait
-    }
-
-    fn wake_card(&self) {
-        if let Some(card) = &*self.card.load() {
-            card.0.wake();
-        }
-    }
-
-    /// Runs the card on this thread.
-    pub fn run_card(&self) -> bool {
-        self.card.load_full().is_some_and(|card| card.0.run())
-    }
-
-    /// Moves the wire on; whether there are packets.
-    pub fn pump(&self) -> bool {
-        self.with_core(Core::pump)
-    }
-
-    /// The same for the card, which gets the next request at once.
-    fn pump_as_card(&self, first: &mut Option<Packet>) -> bool {
-        self.with_core_as_card(|core| core.pump_to(Some(first)))
-    }
-
-    pub fn polls(&self) -> u64 {
-        self.polls.load(Ordering::Relaxed)
-    }
-
-    /// Whether nobody has polled since the last one who did went to sleep.
-    pub fn has_rested(&self, polls: u64) -> bool {
-        self.rested.load(Ordering::SeqCst) == polls
-    }
-
-    pub fn stops(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-}
 
 /// Strangers that may keep a connection while they say nothing, and callers with a pass that have not said who they are: they
 /// leave most descriptors to others.
@@ -285,34 +95,13 @@ impl HostsFabric {
         let endpoint = Lines::open(&choice, host, &complaints)?;
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
         let wire = (choice.speaks(), endpoint.address()?);
-        let carries = (choice.speaks(), choice.library.ports());
         let mut meetings =
             Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
         meetings.job = who == "rank";
         meetings.unknown_max = unknown_max();
         let core = Core::new(endpoint, meetings, places, clock, &seen);
-        let shared = Arc::new(Shared {
-            me,
-            who,
-            secret,
-            places: met_at,
-            bounds,
-            lobby: Lobby::new()?,
-            complaints,
-            carries,
-            gpus: choice.gpu.is_direct(),
-            desk: core.desk().clone(),
-            core: Mutex::new(core),
-            waiting: AtomicU32::new(0),
-            seen,
-            card: ArcSwapOption::empty(),
-            lost: Mutex::default(),
-            on_loss: OnceLock::new(),
-            polls: AtomicU64::new(0),
-            rested: AtomicU64::new(0),
-            alarm: Alarm::new()?,
-            stop: AtomicBool::new(false),
-        });
+        let (me, own) = ((me, who), (core, seen));
+        let shared = Arc::new(Shared::new(me, (secret, met_at), bounds, &choice, complaints, own)?);
         let fabric = HostsFabric { shared, places, threads: Mutex::default(), process: std::process::id() };
         let (attends, sleeps) = (fabric.shared.clone(), fabric.shared.clone());
         let threads = [
@@ -339,9 +128,7 @@ impl HostsFabric {
                 break;
             }
         }
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.lobby.tell();
-        self.shared.alarm.ring();
+        self.shared.stop();
         // The last handle of a card may go on such a thread.
         for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
             let _ = thread.join();
@@ -402,7 +189,7 @@ impl HostsFabric {
     /// Has `told` called on a thread of the network, once for each process that was met and is found to be lost. It must not wait.
     /// The first call counts.
     pub fn on_loss(&self, told: impl Fn(u16) + Send + Sync + 'static) {
-        let _ = self.shared.on_loss.set(Box::new(told));
+        self.shared.on_loss(Box::new(told));
     }
 
     /// Whether the card has taken all packets that have come.
@@ -464,14 +251,11 @@ impl Fabric for HostsFabric {
         if self.shared.seen.asks.holds() {
             self.shared.with_core_as_card(Core::let_all_go);
         }
-        self.shared.rested.store(self.shared.polls(), Ordering::SeqCst);
-        self.shared.alarm.end_nap();
+        self.shared.rest();
     }
 
     fn pending(&self, _node: u16, first: &mut Option<Packet>) -> Pending {
-        let polls = &self.shared.polls;
-        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.shared.alarm.ring();
+        self.shared.polled();
         let seen = &self.shared.seen;
         if seen.asks.ends_hold() {
             self.shared.with_core_as_card(Core::let_all_go);
@@ -490,8 +274,7 @@ impl Fabric for HostsFabric {
         if node != self.node() {
             return Err(FabricError::NoSuchNode { node, nodes: self.nodes() });
         }
-        let card = &self.shared.card;
-        if card.compare_and_swap(&None::<Arc<CardWake>>, Some(Arc::new(CardWake(wake)))).is_some() {
+        if !self.shared.attach(wake) {
             return Err(FabricError::Taken { node });
         }
         Ok(())
@@ -499,7 +282,7 @@ impl Fabric for HostsFabric {
 
     /// The process leaves: its place is free when this returns.
     fn detach(&self, _node: u16) {
-        self.shared.card.store(None);
+        self.shared.detach();
         self.leave();
         self.shared.with_core(Core::clear_own);
     }

@@ -12,8 +12,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::events::{Connection, Out};
-use super::fabric::Shared;
 use super::proof::{Challenge, Side, Talk, pass, take_pass};
+use super::shared::Shared;
 use ggas_members::meeting::{connect, is_full, random};
 
 /// Bytes that are read at once.

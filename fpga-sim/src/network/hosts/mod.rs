@@ -29,6 +29,7 @@ mod message;
 mod places;
 mod proof;
 mod seen;
+mod shared;
 #[cfg(test)]
 mod sim;
 mod sleep;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use ggas_clock::Clock;
@@ -11,11 +11,10 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::core::Core;
-use super::fabric::Shared;
+use super::shared::Shared;
 
 /// A nap while others poll: they take the packets.
 const NAP: Duration = Duration::from_millis(1);
-const NAP_MS: u16 = 1;
 /// Longest sleep, in milliseconds.
 const SLEEP_MS: u16 = 100;
 
@@ -25,13 +24,16 @@ const SLEEP_MS: u16 = 100;
 pub(super) struct Alarm {
     sleeps: AtomicBool,
     naps: AtomicBool,
+    /// Milliseconds of a whole nap: tests have longer ones.
+    nap_ms: AtomicU16,
     rings: EventFd,
 }
 
 impl Alarm {
     pub fn new() -> io::Result<Alarm> {
         let rings = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Alarm { sleeps: AtomicBool::new(false), naps: AtomicBool::new(false), rings })
+        let nap_ms = AtomicU16::new(NAP.as_millis() as u16);
+        Ok(Alarm { sleeps: AtomicBool::new(false), naps: AtomicBool::new(false), nap_ms, rings })
     }
 
     /// Somebody polls, or the thread is to end.
@@ -57,7 +59,8 @@ impl Alarm {
     }
 
     /// Lets others poll for a while, unless they end before: `over` is asked once it would be heard.
-    fn nap(&self, most_ms: u16, over: impl FnOnce() -> bool) {
+    fn nap(&self, over: impl FnOnce() -> bool) {
+        let most_ms = self.nap_ms.load(Ordering::Relaxed);
         self.naps.store(true, Ordering::SeqCst);
         if !over() {
             let _ = poll(&mut [PollFd::new(self.rings.as_fd(), PollFlags::POLLIN)], most_ms);
@@ -65,6 +68,12 @@ impl Alarm {
         if !self.naps.swap(false, Ordering::AcqRel) {
             let _ = self.rings.read();
         }
+    }
+
+    /// Whether it naps, and whether it sleeps, and how long its naps are from now on.
+    #[cfg(test)]
+    pub fn looks(&self) -> (bool, bool, &AtomicU16) {
+        (self.naps.load(Ordering::SeqCst), self.sleeps.load(Ordering::SeqCst), &self.nap_ms)
     }
 
     /// Sleeps on a descriptor. Who rings from now on is heard.
@@ -92,7 +101,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             } else if shared.seen.asks.holds() {
                 let _ = shared.try_with_core(|core| core.hold_back(true)); // who has it asks, which ends what is held back
             }
-            shared.alarm.nap(NAP_MS, || shared.has_rested(shared.polls()));
+            shared.alarm.nap(|| shared.has_rested(shared.polls()));
             continue;
         }
         // Who has the core moves the wire on, which takes milliseconds where many bytes are on the way.
@@ -128,15 +137,16 @@ mod tests {
     #[test]
     fn who_ends_polling_ends_the_nap() {
         let alarm = Alarm::new().unwrap();
+        alarm.nap_ms.store(u16::MAX, Ordering::Relaxed);
         for _ in 0..100 {
             std::thread::scope(|scope| {
-                let napper = scope.spawn(|| alarm.nap(u16::MAX, || false));
+                let napper = scope.spawn(|| alarm.nap(|| false));
                 while !napper.is_finished() {
                     alarm.end_nap();
                     Clock::REAL.yield_now();
                 }
             });
-            alarm.nap(u16::MAX, || true); // they have ended by then
+            alarm.nap(|| true); // they have ended by then
         }
     }
 
