@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -29,14 +30,23 @@ pub(super) struct RunList {
     /// Nearly always there is one at most: it needs no queue, which each call would have to drop.
     next: Cell<Option<Arc<Nic>>>,
     #[allow(clippy::box_collection, reason = "to see that there is none takes one look at a pointer")]
-    further: RefCell<Option<Box<VecDeque<Arc<Nic>>>>>,
+    further: ManuallyDrop<RefCell<Option<Box<Further>>>>,
+}
+
+impl Drop for RunList {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(further) = self.further.get_mut().take() {
+            drop(further);
+        }
+    }
 }
 
 impl RunList {
     fn new() -> RunList {
         let id = NEXT_ID.get();
         NEXT_ID.set(id + 1);
-        RunList { id, next: Cell::default(), further: RefCell::default() }
+        RunList { id, next: Cell::default(), further: ManuallyDrop::default() }
     }
 
     #[inline]
@@ -56,6 +66,8 @@ impl RunList {
         self.next.take().or_else(|| self.further.borrow_mut().as_mut()?.pop_front())
     }
 }
+
+type Further = VecDeque<Arc<Nic>>;
 
 thread_local! {
     /// The list of the call that drives cards on this thread, if one does.

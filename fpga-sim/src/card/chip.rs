@@ -98,14 +98,18 @@ impl Chip {
         self.notifier.take_written() | self.velo.take_written() | std::mem::take(&mut self.freed)
     }
 
-    /// Whether commands or messages wait for their requesters, or may lie in slots.
+    /// Whether commands or messages were taken over for their requesters and wait there, or may lie in slots, or triggers are to be counted.
     #[inline]
     pub(super) fn has_commands(&self) -> bool {
         let slots = self.slots.attached().len() | self.velo.slots.attached().len();
-        slots | self.ready.len() != 0
-            || self.front.rma.any_ready()
-            || self.velo.is_ready()
-            || self.has_triggers()
+        slots | self.ready.len() | self.velo.ready() != 0 || self.has_triggers()
+    }
+
+    /// Whether others have brought commands, messages or triggers.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        let front = &*self.front;
+        front.rma.any_ready() | front.velo.any_ready() | front.triggers.any() || self.system.is_called()
     }
 
     /// Takes commands from the card path, a burst from each VPID in turn.

@@ -69,6 +69,9 @@ pub(super) struct Core {
     /// When the link layer wants to be called.
     links_again: Option<Instant>,
     links_worked: bool,
+    /// Nothing in here waits or can go on, as the last look found. What changes that comes from outside, or is done in here, which
+    /// [forgets it](Core::stir).
+    still: bool,
     /// Off the network: what is there is another card's.
     off: bool,
 }
@@ -86,6 +89,7 @@ impl Core {
             arrivals: false,
             links_again: None,
             links_worked: false,
+            still: false,
             off: false,
         }
     }
@@ -93,6 +97,12 @@ impl Core {
     /// Has the card do nothing any more.
     pub(super) fn turn_off(&mut self) {
         self.off = true;
+    }
+
+    /// Something is done with the units other than by [`Core::run`].
+    #[inline]
+    pub(super) fn stir(&mut self) {
+        self.still = false;
     }
 
     /// Runs all units until nothing moves, or for long enough. Returns whether anything moved, and how soon the card must run again.
@@ -109,6 +119,7 @@ impl Core {
                 return (worked, Mood::Idle);
             }
             let mut moved = false;
+            self.still = false;
             board.memory.session(&mut || {
                 moved = match more {
                     More::First => self.receive_first(),
@@ -309,15 +320,13 @@ impl Core {
     /// What a round can bring; `asks` the fabric, too.
     #[inline]
     fn more(&mut self, asks: bool) -> More {
-        let chip = &self.chip;
-        let anything = self.has_links
-            || chip.has_commands()
-            || chip.notifier.has_awaiting()
-            || chip.translation.has_flushes()
-            || chip.system.is_ready()
-            || self.board.counters.has_failed()
-            || !self.is_calm();
-        if anything {
+        if !self.still {
+            if self.goes_on() {
+                return More::Anything;
+            }
+            self.still = true;
+        }
+        if self.chip.is_called() || self.board.counters.has_failed() {
             return More::Anything;
         }
         if self.board.news.is_there() {
@@ -330,7 +339,19 @@ impl Core {
         }
     }
 
-    /// Nothing waits for anything but news. Asked all the time, so without a branch for each part.
+    /// Whether a round may do something without news from outside. As long as it does not, only rounds and [others](Core::stir) change that.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        let chip = &self.chip;
+        self.has_links
+            || chip.has_commands()
+            || chip.notifier.has_awaiting()
+            || chip.translation.has_flushes()
+            || chip.system.has_program()
+            || !self.is_calm()
+    }
+
+    /// Nothing waits for anything but news. Asked often, so without a branch for each part.
     #[inline]
     fn is_calm(&self) -> bool {
         let chip = &self.chip;

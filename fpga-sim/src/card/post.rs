@@ -79,6 +79,7 @@ impl Nic {
                     // Nothing is before it: no need to queue.
                     Some(mut core) if front.is_empty() && L::can_execute(&core.chip, vpid) => {
                         commit(true);
+                        core.stir();
                         line.execute(&mut core.chip, vpid);
                         self.run_held(core);
                     }

@@ -17,6 +17,7 @@ impl Nic {
     pub(super) fn with_core<T>(&self, work: impl FnOnce(&mut Core) -> T) -> T {
         bell::after(|| {
             let mut core = self.core.lock();
+            core.stir();
             let result = work(&mut core);
             if let Some(core) = core.release() {
                 self.run_held(core);

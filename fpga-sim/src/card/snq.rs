@@ -47,7 +47,19 @@ impl SystemQueue {
     /// Whether a program waits to run, or a trigger for being looked at.
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
-        self.snq.is_ready() || self.snq.executes() && self.board.has_triggers()
+        self.has_program() || self.is_called()
+    }
+
+    /// Whether a program waits to run.
+    #[inline]
+    pub(super) fn has_program(&self) -> bool {
+        self.snq.is_ready()
+    }
+
+    /// Whether a trigger waits for being looked at.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        self.snq.executes() && self.board.has_triggers()
     }
 
     /// Takes over triggers, those of the timer as well; whether there were any.

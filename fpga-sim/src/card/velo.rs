@@ -103,6 +103,12 @@ impl Velo {
         self.front.velo.any_ready() || !self.ready.is_empty()
     }
 
+    /// VPIDs of which messages were taken over and wait for the requester.
+    #[inline]
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Whether there are interrupts that follow once software arms them.
     #[inline]
     pub(super) fn remembers(&self) -> bool {

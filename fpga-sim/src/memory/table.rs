@@ -14,7 +14,7 @@ pub(super) struct Table {
 }
 
 /// A disjoint piece of the table; `copier` is none for host memory.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) end: u64,
@@ -38,22 +38,20 @@ impl Table {
     }
 }
 
-/// Spans that this thread found lately, by a few bits of their addresses, and the number of their table.
+/// A span that this thread found lately, and the number of its table.
+#[derive(Clone, Copy)]
 struct Found {
-    table: Cell<u64>,
-    span: [Cell<Span>; FOUND],
+    table: u64,
+    span: Span,
 }
 
 /// Source, target and queue of a stream of commands find a place each.
 const FOUND: usize = 8;
+const NONE: Found = Found { table: 0, span: Span { start: 0, end: 0, copier: None } };
 
 thread_local! {
-    static LATELY: Found = const {
-        Found {
-            table: Cell::new(0),
-            span: [const { Cell::new(Span { start: 0, end: 0, copier: None }) }; FOUND],
-        }
-    };
+    /// By a few bits of the address.
+    static LATELY: [Cell<Found>; FOUND] = const { [const { Cell::new(NONE) }; FOUND] };
 }
 
 /// The span that holds all of `len` bytes at `address`.
@@ -63,20 +61,18 @@ pub(super) fn find(table: &Table, address: u64, len: usize) -> Result<Span, Memo
         return Err(MemoryError::BadAddress { address, len });
     };
     LATELY.with(|lately| {
-        let place = &lately.span[(address >> 12) as usize % FOUND];
-        let span = place.get();
-        if lately.table.get() == table.number && span.start <= address && end <= span.end {
+        let place = &lately[(address >> 12) as usize % FOUND];
+        let Found { table: number, span } = place.get();
+        if number == table.number && span.start <= address && end <= span.end {
             return Ok(span);
         }
         let span = search(table, address, end)?;
-        if lately.table.replace(table.number) != table.number {
-            lately.span.iter().for_each(|place| place.set(Span::default()));
-        }
-        place.set(span);
+        place.set(Found { table: table.number, span });
         Ok(span)
     })
 }
 
+#[cold]
 fn search(table: &Table, address: u64, end: u64) -> Result<Span, MemoryError> {
     let after = table.spans.partition_point(|span| span.start <= address);
     let span = after.checked_sub(1).and_then(|i| table.spans.get(i)).filter(|span| end <= span.end);

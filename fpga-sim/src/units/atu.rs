@@ -97,8 +97,19 @@ impl Atu {
         if u64::from(len) <= left {
             return Ok(Runs::one(address, len));
         }
-        let mut runs = Runs::one(address, left as u32);
-        let mut done = left as u32;
+        self.translate_on(memory, vpid, (nla, len), access, Runs::one(address, left as u32))
+    }
+
+    /// Translates what is behind the first page.
+    fn translate_on(
+        &mut self,
+        memory: &dyn Memory,
+        vpid: u8,
+        (nla, len): (u64, u32),
+        access: Access,
+        mut runs: Runs,
+    ) -> Result<Runs, Fault> {
+        let mut done = runs.first.len;
         while done < len {
             let at = nla.checked_add(u64::from(done)).ok_or(Fault { nla, vpid })?;
             let follow = self.following_pages(at, (len - done) >> PAGE_SHIFT);
@@ -153,7 +164,8 @@ impl Atu {
             return Err(fault);
         }
         // Entries of larger pages repeat the page's address in each 4 KiB entry \[inferred\].
-        let size = gate.page_size().map_err(|_| fault)?.bytes();
+        let Ok(size) = gate.page_size() else { return Err(fault) };
+        let size = size.bytes();
         let address = (gate.address() & !(size - 1)) + (nla & (size - 1));
         Ok((address, PAGE - (nla & (PAGE - 1))))
     }

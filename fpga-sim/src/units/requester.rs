@@ -85,7 +85,7 @@ impl Requester {
         }
         self.tag = self.tag.wrapping_add(1);
         let header = command.descriptor.header();
-        let mut packet = Packet {
+        let packet = Packet {
             source: Address::new(cx.node, vpid),
             destination: header.dst,
             kind: Kind::Put,
@@ -106,16 +106,16 @@ impl Requester {
             process: command.process,
             payload: Payload::None,
         };
+        let mut job = Job { packet, source: None, report: None };
         let request = command.descriptor.decode();
         let local = match &request {
-            Ok((_, request)) => fill(&mut packet, request),
+            Ok((_, request)) => fill(&mut job.packet, request),
             Err(_) => command.descriptor.word[2],
         };
         let fault = match &request {
-            Ok((_, request)) => check(cx, &packet, request),
+            Ok((_, request)) => check(cx, &job.packet, request),
             Err(_) => Some(regs::REQ_CMDT),
         };
-        let mut job = Job { packet, source: None, report: None };
         let failed = fault.or_else(|| match request {
             Ok((_, Request::Put { read, size, .. })) => {
                 job.source = cx.resolve(vpid, job.packet.mode, read, size, Access::READ);
