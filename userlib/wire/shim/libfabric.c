@@ -369,12 +369,18 @@ static int endpoint_send(struct ggas_endpoint *e, uint64_t peer, const void *byt
 	op = pop(&e->free_sends);
 	if (!op)
 		return GGAS_AGAIN;
-	memcpy(op->buffer, bytes, len);
+	if (bytes != op->buffer)
+		memcpy(op->buffer, bytes, len);
 	op->token = peer;
 	r = result(fi_send(e->ep, op->buffer, len, description(e->buffers_mr), peer, op));
 	if (r)
 		push(&e->free_sends, op);
 	return r;
+}
+
+static void *room(struct ggas_endpoint *e)
+{
+	return e->free_sends ? e->free_sends->buffer : NULL;
 }
 
 static int endpoint_write(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span,
@@ -550,6 +556,7 @@ const struct ggas_wire ggas_libfabric = {
 	.import = import,
 	.forget = forget,
 	.send = endpoint_send,
+	.room = room,
 	.write = endpoint_write,
 	.write_behind = endpoint_write_behind,
 	.read = endpoint_read,

@@ -107,6 +107,8 @@ struct ggas_wire {
 	int (*import)(struct ggas_endpoint *endpoint, uint64_t peer, const void *key, size_t len, uint64_t *remote);
 	void (*forget)(struct ggas_endpoint *endpoint, uint64_t remote);
 	int (*send)(struct ggas_endpoint *endpoint, uint64_t peer, const void *bytes, size_t len);
+	/* Where the next send() takes its bytes from without a copy, GGAS_MESSAGE_MAX of them; NULL: nowhere now. NULL where there is no such call. */
+	void *(*room)(struct ggas_endpoint *endpoint);
 	/* immediate: NULL, or what the peer is told behind the data. */
 	int (*write)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span,
 		     const uint32_t *immediate, uint64_t token);
@@ -124,7 +126,7 @@ struct ggas_wire {
 /* src/table.rs asserts the same. */
 _Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 40, "a structure has changed");
 _Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
-_Static_assert(sizeof(struct ggas_wire) == 20 * sizeof(void *), "the table has changed");
+_Static_assert(sizeof(struct ggas_wire) == 21 * sizeof(void *), "the table has changed");
 
 extern const struct ggas_wire ggas_libfabric, ggas_ucx;
 

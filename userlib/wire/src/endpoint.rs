@@ -316,6 +316,35 @@ impl Endpoint {
         self.taken("sending a message", error)
     }
 
+    /// Where a message of at most [`MESSAGE_MAX`] bytes may be written that is then [sent](Self::send_room) without a copy; what lies there
+    /// means nothing. `None`: there is no such place now, or the library has none.
+    #[inline]
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        let room = self.room_at()?;
+        // SAFETY: as many bytes of the shim, which were written at least once, and which nobody else uses until the next call.
+        Some(unsafe { std::slice::from_raw_parts_mut(room.as_ptr(), MESSAGE_MAX) })
+    }
+
+    #[inline]
+    fn room_at(&self) -> Option<ptr::NonNull<u8>> {
+        // SAFETY: an endpoint.
+        ptr::NonNull::new(unsafe { (self.table.room?)(self.raw.as_ptr()) }.cast())
+    }
+
+    /// [Sends](Self::send) the first bytes of the [room](Self::room), which has to be asked for right before; [`Taken::Later`] also where
+    /// there is none.
+    #[inline]
+    pub fn send_room(&mut self, peer: Peer, len: usize) -> Result<Taken, WireError> {
+        let to = self.peer(peer)?;
+        if len > MESSAGE_MAX {
+            return Err(WireError::TooLong { len, most: MESSAGE_MAX });
+        }
+        let Some(room) = self.room_at() else { return Ok(Taken::Later) };
+        // SAFETY: no more than the bytes that are there, and a peer that it gave.
+        let error = unsafe { (self.table.send)(self.raw.as_ptr(), to, room.as_ptr().cast(), len) };
+        self.taken("sending a message", error)
+    }
+
     /// Writes into memory of a peer. With `immediate` the peer gets [`Event::Written`] behind the data. [`Event::Done`] or
     /// [`Event::Failed`] with `token` says here that it is over.
     pub fn write(
@@ -524,7 +553,10 @@ impl Endpoint {
 
     #[inline]
     fn peer(&self, peer: Peer) -> Result<u64, WireError> {
-        self.peers.get(peer.0).copied().ok_or(WireError::Stale { what: "peer" })
+        match self.peers.get(peer.0) {
+            Some(raw) => Ok(*raw),
+            None => Err(WireError::Stale { what: "peer" }), // made here: to drop one that is not needed is a call
+        }
     }
 
     fn region(&self, region: Region) -> Result<&Memory, WireError> {

@@ -67,7 +67,7 @@ pub struct RawSpan {
 // The shim asserts the same.
 const _: () =
     assert!(size_of::<RawOffer>() == 144 && size_of::<RawEvent>() == 40 && size_of::<RawSpan>() == 40);
-const _: () = assert!(size_of::<Table>() == 20 * size_of::<usize>());
+const _: () = assert!(size_of::<Table>() == 21 * size_of::<usize>());
 
 /// `struct ggas_endpoint`.
 #[repr(C)]
@@ -109,6 +109,7 @@ pub struct Table {
         unsafe extern "C" fn(Endpoint, peer: u64, key: *const c_void, len: usize, remote: *mut u64) -> c_int,
     pub forget: unsafe extern "C" fn(Endpoint, remote: u64),
     pub send: unsafe extern "C" fn(Endpoint, peer: u64, bytes: *const c_void, len: usize) -> c_int,
+    pub room: Option<unsafe extern "C" fn(Endpoint) -> *mut c_void>,
     pub write: unsafe extern "C" fn(
         Endpoint,
         peer: u64,

@@ -243,6 +243,16 @@ impl Wire for Lines {
         self.messages.send(line.peer, bytes)
     }
 
+    #[inline]
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.messages.room()
+    }
+
+    #[inline]
+    fn send_room(&mut self, line: Line, len: usize) -> Result<Taken, WireError> {
+        self.messages.send_room(line.peer, len)
+    }
+
     unsafe fn grant(&mut self, address: u64, len: usize, place: Place) -> Result<(Region, Key), WireError> {
         // SAFETY: by this function's contract.
         let region = unsafe { self.messages.grant(address as *const u8, len, place) }?;

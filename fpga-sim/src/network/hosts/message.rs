@@ -75,11 +75,7 @@ pub(super) fn encode(packet: &Packet, head: Head, into: &mut Vec<u8>) -> bool {
     let Some(payload) = packet.payload.bytes() else { return false };
     let form = match payload.len() {
         0 => Form::None,
-        len @ 1..=IN_ENTRY => {
-            let mut word = [0; IN_ENTRY];
-            word[..len].copy_from_slice(payload);
-            Form::Word(len as u32, u64::from_le_bytes(word))
-        }
+        len @ 1..=IN_ENTRY => Form::Word(len as u32, word_of(payload)),
         len => Form::Ring(len as u32),
     };
     into.clear();
@@ -88,6 +84,17 @@ pub(super) fn encode(packet: &Packet, head: Head, into: &mut Vec<u8>) -> bool {
         into.extend_from_slice(payload);
     }
     true
+}
+
+/// Bytes that travel in the words; eight of them without a call.
+#[inline]
+fn word_of(payload: &[u8]) -> u64 {
+    let word = <[u8; IN_ENTRY]>::try_from(payload).unwrap_or_else(|_| {
+        let mut word = [0; IN_ENTRY];
+        word.iter_mut().zip(payload).for_each(|(to, byte)| *to = *byte);
+        word
+    });
+    u64::from_le_bytes(word)
 }
 
 /// A message's head and a packet's words.
@@ -114,17 +121,20 @@ pub(super) fn encode_offer(packet: &Packet, head: Head, offer: &Offer, into: &mu
     into.extend_from_slice(&offer.tail);
 }
 
-/// Writes a packet of `packet.len` bytes behind its head, whose payload `read` writes; `false`: it could not.
+/// Bytes of a message of one packet whose payload is in it.
+pub(super) fn len_of(packet: &Packet) -> usize {
+    HEAD + WORDS + packet.len as usize
+}
+
+/// Writes a packet of `packet.len` bytes behind its head to a place of [its length](len_of), its payload by `read`; `false`: that could not.
 pub(super) fn encode_read(
     packet: &Packet,
     head: Head,
     read: &mut dyn FnMut(&mut [u8]) -> bool,
-    into: &mut Vec<u8>,
+    into: &mut [u8],
 ) -> bool {
-    // Nothing is cleared that is written anyway.
-    into.resize(HEAD + WORDS + packet.len as usize, 0);
-    let (in_front, payload) = into.split_at_mut(HEAD + WORDS);
-    in_front.copy_from_slice(&front(packet, head, Form::Ring(packet.len)));
+    let Some((in_front, payload)) = into.split_first_chunk_mut::<{ HEAD + WORDS }>() else { return false };
+    *in_front = front(packet, head, Form::Ring(packet.len));
     read(payload)
 }
 

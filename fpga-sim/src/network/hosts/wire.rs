@@ -37,6 +37,10 @@ pub(super) trait Wire {
     /// Reads of the peer fail, as [`poll`](Self::poll) tells. Writes to it, and by it, may go on until they end.
     fn remove(&mut self, peer: Self::Peer) -> Result<(), WireError>;
     fn send(&mut self, peer: Self::Peer, bytes: &[u8]) -> Result<Taken, WireError>;
+    /// Where a message may be written that [`send_room`](Self::send_room) then sends without a copy; `None`: not now.
+    fn room(&mut self) -> Option<&mut [u8]>;
+    /// Sends so many bytes of the room, which was asked for right before.
+    fn send_room(&mut self, peer: Self::Peer, len: usize) -> Result<Taken, WireError>;
     /// # Safety
     /// Mapped until it is revoked, and until the peers that have the key read no more, or are removed.
     unsafe fn grant(

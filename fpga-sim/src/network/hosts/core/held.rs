@@ -36,12 +36,49 @@ impl<W: Wire> Core<W> {
 
     /// The same, of a packet still without its payload. It waits where that could not be read, or the wire takes no more.
     pub(super) fn send_read_to(&mut self, to: u16, packet: &Packet, read: Read<'_>) -> Sent {
+        let len = message::len_of(packet);
+        match len - HEAD > SHORT {
+            true => self.send_in_room(to, packet, read, len),
+            false => self.send_in_buffer(to, packet, read, len),
+        }
+    }
+
+    fn send_in_buffer(&mut self, to: u16, packet: &Packet, read: Read<'_>, len: usize) -> Sent {
         let link = &self.links[usize::from(to)];
         let Some(ticket) = link.theirs else { return self.throw_away() };
         let head = Head { ticket, taken: link.taken };
+        self.buffer.resize(len, 0); // nothing is cleared that is written anyway
         match message::encode_read(packet, head, read, &mut self.buffer) {
             true => self.hand_over_of(to, packet),
             false => Sent::Wait,
+        }
+    }
+
+    /// The same of one that waits for nobody, written to where the wire takes it from, if there is such a place.
+    fn send_in_room(&mut self, to: u16, packet: &Packet, read: Read<'_>, len: usize) -> Sent {
+        if !self.links[usize::from(to)].held.is_empty() {
+            match self.let_go(to) {
+                Ok(Taken::Yes) => {}
+                other => return self.unsent(to, other), // none overtakes another
+            }
+        }
+        let ids = if self.long.releases.is_empty() { Vec::new() } else { self.releases_of(to, len) };
+        let link = &mut self.links[usize::from(to)];
+        let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.throw_away() };
+        let Some(room) = self.wire.room() else { return self.send_in_buffer(to, packet, read, len) };
+        let (message, behind) = room.split_at_mut(len);
+        if !message::encode_read(packet, Head { ticket, taken: link.taken }, read, message) {
+            return Sent::Wait;
+        }
+        behind.as_chunks_mut::<8>().0.iter_mut().zip(&ids).for_each(|(to, id)| *to = id.to_le_bytes());
+        match self.wire.send_room(peer, len + 8 * ids.len()) {
+            Ok(Taken::Yes) => {
+                link.told = link.taken;
+                self.long.releases.drain(..ids.len());
+                self.sent(to, packet.class() as usize);
+                Sent::Gone
+            }
+            other => self.unsent(to, other),
         }
     }
 
@@ -113,14 +150,14 @@ impl<W: Wire> Core<W> {
     /// Says behind the packet in the buffer what has been read of a node; how many payloads.
     #[cold]
     fn add_releases(&mut self, to: u16) -> usize {
-        let ids = self.releases_of(to);
+        let ids = self.releases_of(to, self.buffer.len());
         message::add_releases(&ids, &mut self.buffer);
         ids.len()
     }
 
-    /// What the next message to a node may say to have been read.
-    pub(super) fn releases_of(&self, node: u16) -> Vec<u64> {
-        let (link, fits) = (&self.links[usize::from(node)], self.buffer.len() + RELEASES * 8 <= MESSAGE_MAX);
+    /// What the next message to a node, of so many bytes, may say to have been read.
+    pub(super) fn releases_of(&self, node: u16, len: usize) -> Vec<u64> {
+        let (link, fits) = (&self.links[usize::from(node)], len + RELEASES * 8 <= MESSAGE_MAX);
         let ours = |release: &&(u16, u64, u64)| fits && (release.0, release.1) == (node, link.ticket);
         self.long.releases.iter().take_while(ours).take(RELEASES).map(|release| release.2).collect()
     }

@@ -31,7 +31,7 @@ impl<W: Wire> Core<W> {
             return Ok(Taken::Later); // none overtakes another
         }
         self.buffer.clear();
-        let ids = self.releases_of(to);
+        let ids = self.releases_of(to, 0);
         let link = &mut self.links[usize::from(to)];
         let (Some(ticket), Some(peer), Some(runway), Payload::ByReference(source)) =
             (link.theirs, link.peer, &mut link.runway, &packet.payload)

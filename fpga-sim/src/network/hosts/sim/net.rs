@@ -97,12 +97,17 @@ pub struct Messages {
     /// What became of reads: by whom, token.
     pub ended: Vec<(usize, u64, bool)>,
     pub random: fastrand::Rng,
+    /// Messages that the wire took so far, and how many these were whenever a process moved the wire on.
+    pub taken: usize,
+    pub taken_when_moved: Vec<(usize, usize)>,
 }
 
 /// A process's end of the wire.
 pub struct SimWire {
     pub me: usize,
     pub messages: Rc<RefCell<Messages>>,
+    /// Where long messages are written before they are sent, if there is such a place.
+    pub room: Vec<u8>,
 }
 
 impl Messages {
@@ -237,8 +242,21 @@ impl Wire for SimWire {
         if messages.refuses() {
             return Ok(Taken::Later);
         }
+        messages.taken += 1;
         messages.gone.push((self.me, peer, Goes::Message(bytes.to_vec())));
         Ok(Taken::Yes)
+    }
+
+    fn room(&mut self) -> Option<&mut [u8]> {
+        let messages = &mut *self.messages.borrow_mut();
+        let none = messages.later > 0 && messages.random.bool();
+        self.room.fill(0xee); // what was sent before is nobody's any more
+        Some(&mut self.room[..]).filter(|_| !none)
+    }
+
+    fn send_room(&mut self, peer: usize, len: usize) -> Result<Taken, WireError> {
+        let bytes = self.room[..len].to_vec();
+        self.send(peer, &bytes)
     }
 
     fn writes(&self) -> bool {
@@ -269,6 +287,7 @@ impl Wire for SimWire {
 
     fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
         let messages = &mut *self.messages.borrow_mut();
+        messages.taken_when_moved.push((self.me, messages.taken));
         let come = messages.come.remove(&self.me).unwrap_or_default();
         let ours = |ended: &mut (usize, u64, bool)| ended.0 == self.me;
         let ended: Vec<_> = messages.ended.extract_if(.., ours).collect();

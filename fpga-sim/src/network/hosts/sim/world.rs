@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_clock::{Clock, Manual};
+use ggas_wire::MESSAGE_MAX;
 
 use super::net::{Cuts, Item, Messages, SimWire, Tcp};
 use crate::network::hosts::core::Core;
@@ -207,7 +208,7 @@ impl World {
         let random = Box::new(move || Ok(random.u64(..)));
         let now = self.clock.now();
         let meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
-        let wire = SimWire { me, messages: self.messages.clone() };
+        let wire = SimWire { me, messages: self.messages.clone(), room: vec![0; MESSAGE_MAX] };
         let mut core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
         core.hold_back(self.random.bool());
         self.processes.push(Process {

@@ -52,7 +52,23 @@ impl World {
 
     pub(super) fn send(&mut self, who: usize, mut packet: Packet) {
         let (way, tag) = ((who, packet.destination.node, packet.class() as usize), packet.tag);
-        match self.processes[who].core.send(&mut packet) {
+        let sent = match std::mem::take(&mut packet.payload) {
+            // As cards send what they can read at once.
+            Payload::Bytes(bytes) => {
+                let mut read = |to: &mut [u8]| {
+                    to.copy_from_slice(&bytes);
+                    true
+                };
+                let sent = self.processes[who].core.send_read(&mut packet, &mut read);
+                packet.payload = Payload::Bytes(bytes);
+                sent
+            }
+            payload => {
+                packet.payload = payload;
+                self.processes[who].core.send(&mut packet)
+            }
+        };
+        match sent {
             Sent::Wait => self.processes[who].waiting.push_back(packet),
             _ => self.accepted.entry(way).or_default().push_back(tag),
         }
@@ -140,6 +156,10 @@ impl World {
         let way = (packet.address as usize, who, packet.class() as usize);
         let came = self.came.entry(way).or_default();
         let (tag, went) = self.went[&way][*came];
+        assert!(
+            packet.payload.bytes().is_none_or(|bytes| bytes.iter().all(|byte| *byte == 7)),
+            "other bytes came"
+        );
         assert_eq!(packet.tag, tag, "from {} to {}: the {came}th packet of class {}", way.0, way.1, way.2);
         *came += 1;
         if let Some(since) = self.lost.get(&(who, way.0)) {
