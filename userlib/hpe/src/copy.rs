@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::HpeError;
 use crate::objects::Place;
 use crate::pinned::{Pair, Pool, Slot};
+use crate::shared::hold::hold_both;
 use crate::spread::Piece;
 use crate::staged::{Ends, Staging};
 
@@ -91,6 +92,12 @@ impl Copier<'_> {
                 let part =
                     |piece: Piece| unsafe { self.copy(&dst.behind(piece.at), &piece.place(), piece.len) };
                 return object.pieces(*offset, len).try_for_each(part);
+            }
+            (Place::Shared(dst, to), Place::Shared(src, from)) => {
+                let _held = hold_both((dst, *to), (src, *from), len)?;
+                let (dst, src) = (Place::Host(dst.side(*to)), Place::Host(src.side(*from)));
+                // SAFETY: the caller's contract; both objects are held.
+                return unsafe { self.copy(&dst, &src, len) };
             }
             (Place::Shared(object, offset), _) => {
                 let _held = object.hold(*offset, len, true)?;

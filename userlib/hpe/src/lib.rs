@@ -57,6 +57,7 @@ mod launch;
 #[rustfmt::skip]
 pub mod layout;
 mod map;
+mod masked;
 mod network;
 mod objects;
 mod pinned;

@@ -3,8 +3,8 @@
 
 mod common;
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use common::objects::{ALL, BLOCK, WORDS, inside, made, wait_until, words};
@@ -228,7 +228,7 @@ fn system_calls_reach_objects_that_userfaultfd_keeps() {
 #[test]
 fn a_lost_device_keeps_what_the_host_wrote() {
     let Some(runtime) = runtime_of_threads(Tracking::Protect) else { return };
-    let shared = words(&runtime, 0);
+    let (shared, lost) = (words(&runtime, 0), words(&runtime, 0));
     shared[1].store(11, Ordering::Relaxed);
     runtime.end_device(runtime.devices()[0]).unwrap();
     // Not the second time either: the block is still to be sent.
@@ -237,6 +237,11 @@ fn a_lost_device_keeps_what_the_host_wrote() {
         let launched = runtime.launch(&[(shared.as_ptr().cast(), Use::Write)], || ran = true);
         assert!(matches!(launched, Err(HpeError::Lost { .. })) && !ran);
     }
+    // What the device alone has cannot come any more, and a copy says why.
+    let mut byte = 0u8;
+    // SAFETY: memory of this test.
+    let copied = unsafe { runtime.copy(&mut byte, lost.as_ptr().cast(), 1) };
+    assert!(matches!(copied, Err(HpeError::Lost { .. })), "{copied:?}");
     assert_eq!(shared[1].load(Ordering::Relaxed), 11);
     shared[1].store(12, Ordering::Relaxed);
 }
@@ -263,4 +268,36 @@ fn prepared_launches_are_as_others_until_an_object_is_freed() {
     let freed = prepared.launch(|| ());
     assert!(matches!(freed, Err(HpeError::NotShared { .. })), "{freed:?}");
     assert_eq!(one[5].load(Ordering::Relaxed), 6, "as it was");
+}
+
+/// A copy uses two objects, or one twice, as a launch takes both: neither waits for what the other has.
+#[test]
+fn copies_of_objects_that_are_launched_end() {
+    for runtime in ALL.into_iter().filter_map(runtime_of_threads) {
+        let pointers = [words(&runtime, 0), words(&runtime, 0)].map(|words| words.as_ptr() as u64);
+        let (runtime, (tell, told)) = (Arc::new(runtime), mpsc::channel());
+        let half = WORDS as u64 * 4;
+        let copies = [(0, 1, 0), (1, 0, 0), (0, 0, half), (1, 1, half)];
+        let (copier, all_told) = (runtime.clone(), tell.clone());
+        std::thread::spawn(move || {
+            for (to, from, behind) in copies.into_iter().cycle().take(4000) {
+                // SAFETY: halves of these objects, which nobody else touches.
+                unsafe {
+                    let (dst, src) = (pointers[to] as *mut u8, (pointers[from] + behind) as *const u8);
+                    copier.copy(dst, src, half as usize).unwrap();
+                }
+            }
+            tell.send(()).unwrap();
+        });
+        std::thread::spawn(move || {
+            let used = pointers.map(|start| (start as *const u8, Use::Write));
+            for _ in 0..4000 {
+                runtime.launch(&used, || ()).unwrap();
+            }
+            all_told.send(()).unwrap();
+        });
+        for _ in 0..2 {
+            told.recv_timeout(Duration::from_secs(120)).expect("a copy and a launch wait for each other");
+        }
+    }
 }

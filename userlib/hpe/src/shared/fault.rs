@@ -152,19 +152,19 @@ fn wait_until_open(object: &Object, offset: usize, writes: bool) -> bool {
         }
         let served = match object.keeping.server_for(&*object.device) {
             None => object.serve(offset, writes, false),
-            Some(_) if object.is_open(offset, writes) => Served::Yes,
+            Some(_) if object.is_open(offset, writes) => Ok(Served::Yes),
             Some(server) => {
                 server.ask(object.start + offset as u64, writes);
-                opens_soon(object, offset, writes)
+                Ok(opens_soon(object, offset, writes))
             }
         };
         match served {
-            Served::Yes => return true,
-            Served::No => {
+            Ok(Served::Yes) => return true,
+            Err(_) => {
                 say(b"ggas-hpe: a shared object cannot be fetched: its device is lost, or the process has too many mappings\n");
                 return false;
             }
-            Served::Later => object.wait(offset),
+            Ok(Served::Later) => object.wait(offset),
         }
         let began = *began.get_or_insert_with(|| Clock::REAL.now());
         if Clock::REAL.since(began) > PATIENCE {

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::masked::Masked;
 use super::object::Object;
 use super::object::state::{BUSY, CLEAN, DIRTY, INVALID};
 use super::track::Access;
 use crate::device::Side;
 use crate::error::HpeError;
 use crate::futex;
+use crate::masked::Masked;
 
 impl Object {
     /// Whether a kernel has it.

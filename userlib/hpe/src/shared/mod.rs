@@ -1,8 +1,8 @@
 //! Shared objects: one pointer for the host and a device.
 
 pub(crate) mod fault;
+pub(crate) mod hold;
 mod launch;
-mod masked;
 mod memory_file;
 pub(crate) mod object;
 pub(crate) mod serve;

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize
 
 use ggas_gpu::{Gpu, HostMapping};
 
-use super::masked::Masked;
 use super::memory_file::memory_file;
 use super::serve::Desk;
 use super::track::{Access, Track};
@@ -97,15 +96,13 @@ pub(crate) struct Object {
     generation: u32,
 }
 
-/// What became of a fault.
+/// What became of a fault that could be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
     /// The access may be tried again.
     Yes,
     /// It has to wait for a kernel or for another thread.
     Later,
-    /// It cannot be served.
-    No,
 }
 
 impl Object {
@@ -175,38 +172,39 @@ impl Object {
 
     /// Serves an access of the host that was not allowed. Safe in a signal handler where the device's copies are: it takes no lock
     /// and does not allocate. Who holds the object ([`hold`](Self::hold)) is not kept back by a launch that waits for it.
-    pub fn serve(&self, offset: usize, writes: bool, holds: bool) -> Served {
+    pub fn serve(&self, offset: usize, writes: bool, holds: bool) -> Result<Served, HpeError> {
         let index = offset / self.keeping.block;
-        let Some(state) = self.states.get(index) else { return Served::No };
+        let address = self.start + offset as u64;
+        let state = self.states.get(index).ok_or(HpeError::NotShared { address })?;
         let seen = state.load(Ordering::Acquire);
         let needs = match (seen, writes) {
-            (BUSY, _) => return Served::Later,
+            (BUSY, _) => return Ok(Served::Later),
             // Another thread was quicker.
-            (DIRTY, _) | (CLEAN, false) => return Served::Yes,
+            (DIRTY, _) | (CLEAN, false) => return Ok(Served::Yes),
             (CLEAN, true) => Access::Write,
             (_, true) => Access::Write,
             (_, false) => Access::Read,
         };
         if state.compare_exchange(seen, BUSY, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return Served::Later;
+            return Ok(Served::Later);
         }
         // A launch sets its mark and then looks for served objects and busy blocks: one of both sees the other.
         self.touched.store(true, Ordering::SeqCst);
         self.served.store(true, Ordering::SeqCst);
         if !holds && self.launcher.load(Ordering::SeqCst) != 0 {
             self.leave(state, seen);
-            return Served::Later;
+            return Ok(Served::Later);
         }
         self.keeping.counters.faults.fetch_add(1, Ordering::Relaxed);
         let (from, to) = self.block(index);
         match self.admit(seen, (from, to), needs) {
             Ok(may) => {
                 self.leave(state, if may == Access::Write { DIRTY } else { CLEAN });
-                Served::Yes
+                Ok(Served::Yes)
             }
-            Err(_) => {
+            Err(error) => {
                 self.leave(state, seen);
-                Served::No
+                Err(error)
             }
         }
     }
@@ -277,33 +275,6 @@ impl Object {
         let state = self.states.get(offset / self.keeping.block).map(|state| state.load(Ordering::Acquire));
         matches!((state, writes), (Some(DIRTY), _) | (Some(CLEAN), false))
     }
-
-    /// Has the host's side be the newest for `len` bytes at `offset`, and no launch begin, until the result is dropped.
-    pub fn hold(&self, offset: usize, len: usize, writes: bool) -> Result<Held<'_>, HpeError> {
-        loop {
-            self.copies.fetch_add(1, Ordering::SeqCst);
-            if self.launcher.load(Ordering::SeqCst) == 0 {
-                break;
-            }
-            self.copies.fetch_sub(1, Ordering::SeqCst);
-            if self.is_launched_here() {
-                return Err(HpeError::InUse { address: self.start });
-            }
-            self.wait(offset);
-        }
-        let held = Held(self);
-        // The handler of a signal that came while a block is busy would wait for this very thread.
-        let _masked = Masked::new();
-        let mut at = offset;
-        while at < offset + len {
-            match self.serve(at, writes, true) {
-                Served::Yes => at = self.block(at / self.keeping.block).1,
-                Served::Later => self.wait(at),
-                Served::No => return Err(HpeError::system("fetching a shared object for a copy")),
-            }
-        }
-        Ok(held)
-    }
 }
 
 impl Drop for Object {
@@ -322,14 +293,5 @@ impl Drop for Object {
             ManuallyDrop::drop(&mut self.shadow);
         }
         self.device.unmap(&self.memory, self.size);
-    }
-}
-
-/// See [`Object::hold`].
-pub(crate) struct Held<'a>(&'a Object);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.copies.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use ggas_clock::Clock;
 
-use super::masked::Masked;
 use super::object::{Keeping, Served};
 use super::table;
 use super::track::Track;
 use super::userfault::{Message, Userfault};
 use crate::error::HpeError;
 use crate::fork;
+use crate::masked::Masked;
 
 /// A pipe's ends.
 pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), HpeError> {
@@ -133,7 +133,7 @@ fn run(rings: &OwnedFd, stopped: &OwnedFd, keeping: &Keeping) {
             served = true;
             // Handlers look after what has to wait.
             if let Some(object) = table::find(address) {
-                object.serve((address - object.start) as usize, writes, false);
+                let _ = object.serve((address - object.start) as usize, writes, false);
             }
         }
         if let Some(userfault) = userfault {
@@ -183,14 +183,14 @@ fn is_answered(address: u64, writes: bool, userfault: &Userfault) -> bool {
     let Some(object) = table::find(address) else { return true };
     let offset = (address - object.start) as usize;
     match object.serve(offset, writes, false) {
-        Served::Later => false,
+        Ok(Served::Later) => false,
         // Opened pages woke their waiters already, except those who came behind.
-        Served::Yes => {
+        Ok(Served::Yes) => {
             userfault.wake(address & !(crate::segment::PAGE as u64 - 1), crate::segment::PAGE);
             true
         }
         // Nobody can give the bytes: the kernel ends who asked, once the range is no longer looked at.
-        Served::No => {
+        Err(_) => {
             object.keeping.track.end(object.start, object.size);
             let _ = object.keeping.track.shut(object.start, object.size);
             // SAFETY: pages of this object's user mapping.

@@ -1,4 +1,5 @@
-//! Signals that are put off.
+//! Signals that are put off: of a thread that may not be interrupted, and of threads of a runtime from their beginning, to which the
+//! program's signals do not belong. What it waits for, or has blocked, comes to none of them, and no handler runs there that waits for it.
 
 /// All signals are put off until this is dropped, but those of faults.
 pub(crate) struct Masked(libc::sigset_t);
