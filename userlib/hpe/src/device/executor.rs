@@ -11,6 +11,7 @@ use super::{Device, Host, Look, Memory, Queue, Side};
 use crate::address::{DeviceId, view};
 use crate::error::HpeError;
 use crate::fork;
+use crate::masked::Masked;
 use crate::segment::{map_over, unmap};
 
 /// Rounds that an idle engine spins, and then yields, before it sleeps.
@@ -80,6 +81,7 @@ impl ExecutorDevice {
     pub fn new(id: DeviceId) -> Result<ExecutorDevice, HpeError> {
         let shared = Arc::new(Shared::default());
         let engine = shared.clone();
+        let _masked = Masked::new();
         let thread = std::thread::Builder::new()
             .name(format!("hpe-copies-{}", id.number()))
             .spawn(move || engine.run())

@@ -15,6 +15,7 @@ use super::words::{Ask, REQUEST, Request, answer, refusal};
 use super::{Export, SLOTS, Shared};
 use crate::copy::Counters;
 use crate::error::{HpeError, Refusal};
+use crate::masked::Masked;
 use crate::objects::Place;
 use crate::runtime::{Inner, Runtime};
 
@@ -72,6 +73,7 @@ impl Station {
     ) -> Result<JoinHandle<()>, HpeError> {
         let (runtime, busy, counters) = (Arc::downgrade(runtime), Vec::new(), Counters::default());
         let station = Station { shared, runtime, staging, busy, counters };
+        let _masked = Masked::new();
         std::thread::Builder::new()
             .name("hpe-station".to_owned())
             .spawn(move || station.serve())
