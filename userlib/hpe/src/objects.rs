@@ -175,9 +175,9 @@ impl Objects {
         }
     }
 
-    pub fn clear(&self) {
-        let all = std::mem::take(&mut *self.all.write().unwrap_or_else(PoisonError::into_inner));
-        drop(all);
+    /// Frees all. In a child of a fork the lock may be a thread's that is not there; who has them alone needs none.
+    pub fn clear(&mut self) {
+        drop(std::mem::take(self.all.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 
     /// The allocation that an address lies in.

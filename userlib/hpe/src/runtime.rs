@@ -200,12 +200,14 @@ impl Runtime {
         self.inner.objects.remove(start as u64).map(drop)
     }
 
-    /// Whose memory an address is: by its bits, or as CUDA's driver says; of distributed objects by the offset. `None` for the host's.
+    /// Whose memory an address is: by its bits, or as CUDA's driver says; of distributed objects by the offset, which a child of a fork does
+    /// not look at. `None` for the host's.
     pub fn owner(&self, address: *const u8) -> Option<DeviceId> {
         let (address, contexts) = (address as u64, &self.inner.contexts);
         let is_of = |device| contexts.iter().any(|context: &Context| context.id() == device);
         let index = match owner(address) {
             Owner::Device(device, _) if is_of(device) => return Some(device),
+            Owner::Device(device, _) if is_reserved(device) && self.is_forked() => return Some(device),
             Owner::Device(device, _) if is_reserved(device) => {
                 match self.inner.objects.owner_of_part(address) {
                     None => return Some(device),
@@ -246,12 +248,18 @@ impl Runtime {
     }
 
     /// Whether `len` bytes there can be copied: of a device all of one object. Ranges of the host, and those that others allocated on GPUs,
-    /// are not looked at.
+    /// are not looked at. Not in a child of a fork.
     pub fn holds(&self, address: *const u8, len: usize) -> bool {
         self.place(address as u64, len).is_ok()
     }
 
+    /// Whether this process is a child of the one that made it.
+    fn is_forked(&self) -> bool {
+        fork::check(self.inner.generation).is_err()
+    }
+
     pub(crate) fn place(&self, address: u64, len: usize) -> Result<Place, HpeError> {
+        fork::check(self.inner.generation)?;
         if let Some((rank, address)) = crate::address::rank(address) {
             return self.remote_place(rank, address, len);
         }
@@ -265,7 +273,7 @@ impl Runtime {
     /// Where kernels find what the host calls `address`. For executor devices: [`view`](crate::address::view).
     ///
     /// # Errors
-    /// [`HpeError::Unknown`] and [`HpeError::NoMemory`].
+    /// [`HpeError::Unknown`], [`HpeError::NoMemory`], [`HpeError::Forked`].
     pub fn device_address(&self, address: *const u8) -> Result<u64, HpeError> {
         match self.place(address as u64, 1)? {
             Place::Host(address) | Place::Device { address, .. } => Ok(address),

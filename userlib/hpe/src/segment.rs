@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::address::{DeviceId, MAX_DEVICES, SEGMENT_BYTES, VIEW_BIT};
 use crate::error::HpeError;
+use crate::fork;
 
 /// Objects begin at pages, and no two share one: protection works on whole pages.
 pub(crate) const PAGE: usize = 4096;
 
-/// Numbers in use in this process, bit for bit; changed under [`CHANGES`] only.
+/// Numbers in use in this process, bit for bit; set under [`fork::changes`] only.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
-static CHANGES: Mutex<()> = Mutex::new(());
 
 /// Whether a segment is a runtime's. Else what lies there is the host's: a program may have come first.
 pub(crate) fn is_reserved(device: DeviceId) -> bool {
@@ -30,12 +30,13 @@ pub(crate) struct Segment {
     device: DeviceId,
     /// Free parts: offset to length. Neighbours are merged.
     free: Mutex<BTreeMap<u64, u64>>,
+    generation: u32,
 }
 
 impl Segment {
     /// Reserves the first segment that is free with its view.
     pub fn reserve() -> Result<Segment, HpeError> {
-        let _changes = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changes = fork::changes();
         let mut result = Err(HpeError::Devices { asked: 1, free: 0 });
         for device in (1..=MAX_DEVICES).filter_map(DeviceId::new).filter(|device| !is_reserved(*device)) {
             result = Segment::of(device);
@@ -57,7 +58,8 @@ impl Segment {
         TAKEN.fetch_or(1 << device.number(), Ordering::Release);
         // Offset 0 stays free of objects, so that no pointer to one is a bare device number.
         let first = PAGE as u64;
-        Ok(Segment { device, free: Mutex::new(BTreeMap::from([(first, SEGMENT_BYTES - first)])) })
+        let free = Mutex::new(BTreeMap::from([(first, SEGMENT_BYTES - first)]));
+        Ok(Segment { device, free, generation: fork::generation() })
     }
 
     pub fn device(&self) -> DeviceId {
@@ -116,7 +118,10 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.segment.give(self.start, self.size);
+        // In a child a thread that is not there may have the lock; nobody takes room there any more.
+        if fork::check(self.segment.generation).is_ok() {
+            self.segment.give(self.start, self.size);
+        }
     }
 }
 

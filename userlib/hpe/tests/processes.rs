@@ -1,42 +1,12 @@
-//! Handlers of others, children of a fork, and signals: each in a process of its own.
+//! Handlers of others, and signals: each in a process of its own.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+mod common;
+
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use ggas_hpe::{HpeError, Runtime, Use};
-
-/// Runs a case of [`case`] in a child.
-fn run(name: &str) -> Output {
-    let program = std::env::current_exe().unwrap();
-    Command::new(program)
-        .args(["--exact", "case", "--ignored", "--nocapture", "--test-threads=1"])
-        .env("HPE_CASE", name)
-        .output()
-        .unwrap()
-}
-
-fn passes(name: &str) {
-    let output = run(name);
-    assert!(
-        output.status.success(),
-        "{name}: {:?}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// The case ends by SIGSEGV, with this text on standard error.
-fn dies(name: &str, text: &str) {
-    let output = run(name);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        matches!(output.status.signal(), Some(libc::SIGSEGV | libc::SIGABRT)),
-        "{name}: {:?} {said}",
-        output.status
-    );
-    assert!(said.contains(text), "{said}");
-}
+use common::cases::{dies, handle, passes};
+use common::objects::wait_until;
+use ggas_hpe::{Runtime, Use};
 
 #[test]
 #[ignore = "runs as the child of the other tests"]
@@ -44,8 +14,9 @@ fn case() {
     match std::env::var("HPE_CASE").as_deref() {
         Ok("chain") => chain(),
         Ok("restore") => restore(),
-        Ok("child-touches") => child_touches(),
-        Ok("child-calls") => child_calls(),
+        Ok("once") => handler_that_goes(),
+        Ok("ignored") => ignored(),
+        Ok("again") => another_handler_goes(),
         Ok("signal") => signal_in_a_fetch(),
         Ok("launcher") => {
             let runtime = runtime();
@@ -74,16 +45,6 @@ fn handler_now() -> usize {
     }
 }
 
-fn handle(signal: i32, handler: usize) {
-    // SAFETY: a handler of this test.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler;
-        action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-    }
-}
-
 static CAUGHT: AtomicU32 = AtomicU32::new(0);
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
@@ -109,7 +70,7 @@ fn their_page() -> *mut u8 {
 }
 
 fn chain() {
-    handle(libc::SIGSEGV, theirs as *const () as usize);
+    handle(libc::SIGSEGV, theirs as *const () as usize, 0);
     let page = their_page();
     let runtime = runtime();
     let start = shared(&runtime);
@@ -124,7 +85,7 @@ fn chain() {
 }
 
 fn restore() {
-    handle(libc::SIGSEGV, theirs as *const () as usize);
+    handle(libc::SIGSEGV, theirs as *const () as usize, 0);
     let before = handler_now();
     let (one, two) = (runtime(), runtime());
     assert_ne!(handler_now(), before);
@@ -135,10 +96,10 @@ fn restore() {
     // Another handler on top of ours stays, and ours behind it serves.
     let three = runtime();
     let ours = handler_now();
-    handle(libc::SIGSEGV, theirs as *const () as usize);
+    handle(libc::SIGSEGV, theirs as *const () as usize, 0);
     drop(three);
     assert_eq!(handler_now(), theirs as *const () as usize);
-    handle(libc::SIGSEGV, ours);
+    handle(libc::SIGSEGV, ours, 0);
     let four = runtime();
     let start = shared(&four);
     // SAFETY: an object of this test.
@@ -146,69 +107,48 @@ fn restore() {
     assert_eq!(four.counts().shared.faults, 1);
 }
 
-/// What a child of a fork ends with.
-fn in_child(work: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls `work` and ends; no other thread of this process holds a lock that it needs.
-    unsafe {
-        match libc::fork() {
-            0 => libc::_exit(work()),
-            child => {
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &mut status, 0), child);
-                status
-            }
-        }
+/// A handler that says what is wrong and leaves: the next fault is the default's.
+extern "C" fn says(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if CAUGHT.fetch_add(1, Ordering::SeqCst) > 0 {
+        // SAFETY: ends this process, which would go on for ever.
+        unsafe { libc::_exit(3) };
     }
 }
 
-fn child_touches() {
+fn handler_that_goes() {
+    handle(libc::SIGSEGV, says as *const () as usize, libc::SA_RESETHAND);
+    let page = their_page();
     let runtime = runtime();
     let start = shared(&runtime);
-    // SAFETY: an object of this test; the child faults.
+    // SAFETY: our object, and a page that nobody opens.
     unsafe {
-        start.write_volatile(5);
-        let status = in_child(|| {
-            libc::signal(libc::SIGABRT, libc::SIG_DFL);
-            start.write_volatile(6);
-            0
-        });
-        assert!(libc::WIFSIGNALED(status), "{status:#x}");
-        assert_eq!(start.read_volatile(), 5, "the child changed the parent's object");
+        start.write_volatile(2);
+        page.write_volatile(1);
     }
-    // The parent dies in the same way, so that its parent sees the text.
-    // SAFETY: no arguments.
-    unsafe { libc::abort() }
 }
 
-fn child_calls() {
-    let old = runtime();
-    let start = shared(&old);
-    // SAFETY: refused in the child.
-    let status = in_child(|| unsafe {
-        let refused = [
-            old.alloc(old.devices()[0], 8).map(drop),
-            old.copy(start, [1].as_ptr(), 1),
-            old.free(start),
-            old.launch(&[(start.cast_const(), Use::Read)], || ()),
-        ];
-        if !refused.iter().all(|result| matches!(result, Err(HpeError::Forked))) {
-            return 1;
-        }
-        // One of its own works, and both go.
-        let new = runtime();
-        let own = shared(&new);
-        own.write_volatile(9);
-        let fine = own.read_volatile() == 9;
-        drop(old.clone());
-        drop(new);
-        i32::from(!fine)
-    });
-    assert_eq!(status, 0);
-    // SAFETY: the parent's goes on.
-    unsafe {
-        start.write_volatile(3);
-        assert_eq!(start.read_volatile(), 3);
-    }
+fn ignored() {
+    // SAFETY: no pointers.
+    unsafe { libc::signal(libc::SIGSEGV, libc::SIG_IGN) };
+    let _runtime = runtime();
+    // SAFETY: no pointers. It has come when this returns.
+    unsafe { assert_eq!(libc::raise(libc::SIGSEGV), 0) };
+}
+
+/// A handler that stood before ours goes, and ours with it: the next runtime has one again.
+fn another_handler_goes() {
+    let one = runtime();
+    handle(libc::SIGSEGV, theirs as *const () as usize, 0);
+    drop(one);
+    // SAFETY: no pointers.
+    unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+    let two = runtime();
+    let start = shared(&two);
+    // SAFETY: an object of this test.
+    unsafe { start.write_volatile(1) };
+    assert_eq!(two.counts().shared.faults, 1);
+    drop(two);
+    assert_eq!(handler_now(), libc::SIG_DFL);
 }
 
 static OBJECT: AtomicUsize = AtomicUsize::new(0);
@@ -222,7 +162,7 @@ extern "C" fn touches(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 
 /// A signal comes while this thread fetches a block, in a fault and in a launch; its handler touches the same block.
 fn signal_in_a_fetch() {
-    handle(libc::SIGUSR1, touches as *const () as usize);
+    handle(libc::SIGUSR1, touches as *const () as usize, 0);
     // SAFETY: no pointers. It comes to this thread when nothing keeps it back any more.
     let between = || unsafe {
         libc::raise(libc::SIGUSR1);
@@ -244,33 +184,32 @@ fn signal_in_a_fetch() {
     assert!(CAUGHT.load(Ordering::SeqCst) > before);
 }
 
-/// A handler that it ran would wait for itself where it touched an object.
+/// A handler that one ran would wait for itself where it touched an object; and signals that a program waits for, or has blocked, are not
+/// theirs.
 #[test]
-fn the_thread_that_serves_faults_takes_no_signals() {
+fn threads_of_a_runtime_take_no_signals() {
     let _runtime = runtime();
-    let began = std::time::Instant::now();
-    // It has no name before it runs.
-    while serving_threads() == 0 {
-        assert!(began.elapsed().as_secs() < 60, "no thread serves faults");
-        std::thread::yield_now();
+    for name in ["hpe-faults", "hpe-copies-1"] {
+        // It has no name before it runs.
+        wait_until(|| threads_that_block_signals(name) > 0);
     }
 }
 
-/// Looks at the signals of all threads that serve faults.
-fn serving_threads() -> usize {
+/// Looks at the signals of all threads of that name.
+fn threads_that_block_signals(name: &str) -> usize {
     let mut found = 0;
     for task in std::fs::read_dir("/proc/self/task").unwrap() {
         let task = task.unwrap().path();
         // Threads of other tests may end meanwhile.
         let Ok(status) = std::fs::read_to_string(task.join("status")) else { continue };
-        if !status.starts_with("Name:\thpe-faults\n") {
+        if !status.starts_with(&format!("Name:\t{name}\n")) {
             continue;
         }
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
         let blocked = u64::from_str_radix(blocked.trim(), 16).unwrap();
         let is_blocked = |signal: i32| blocked >> (signal - 1) & 1 == 1;
         for signal in [libc::SIGUSR1, libc::SIGALRM, libc::SIGINT, libc::SIGCHLD, libc::SIGPROF] {
-            assert!(is_blocked(signal), "{signal}: {blocked:#x}");
+            assert!(is_blocked(signal), "{name}, {signal}: {blocked:#x}");
         }
         assert!(!is_blocked(libc::SIGSEGV) && !is_blocked(libc::SIGBUS), "its own faults end the process");
         found += 1;
@@ -289,18 +228,23 @@ fn the_handler_before_is_restored() {
 }
 
 #[test]
+fn a_handler_before_that_is_for_one_fault_is() {
+    dies("once", "");
+}
+
+#[test]
+fn a_signal_that_was_ignored_still_is() {
+    passes("ignored");
+}
+
+#[test]
+fn a_handler_on_top_that_goes_takes_ours_along_once() {
+    passes("again");
+}
+
+#[test]
 fn signals_may_come_in_a_fetch_whose_block_they_touch() {
     passes("signal");
-}
-
-#[test]
-fn a_child_cannot_touch_objects_of_its_parent() {
-    dies("child-touches", "a child touched a shared object of its parent");
-}
-
-#[test]
-fn a_child_is_refused_and_may_have_a_runtime_of_its_own() {
-    passes("child-calls");
 }
 
 #[test]

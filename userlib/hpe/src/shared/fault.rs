@@ -1,6 +1,7 @@
 //! The handler of SIGSEGV: serves accesses to shared objects, and passes all other faults on to whose handler was there before.
 
 use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::object::{Object, Served};
 use super::table;
 use crate::address::{Owner, owner};
 use crate::error::HpeError;
+use crate::fork;
 
 /// Bound of a wait for a kernel that has the object, or for another thread's copy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,26 +43,51 @@ struct Previous(UnsafeCell<Option<libc::sigaction>>);
 unsafe impl Sync for Previous {}
 
 static PREVIOUS: Previous = Previous(UnsafeCell::new(None));
+/// Whether that was for one signal only (`SA_RESETHAND`), which has come: then the default is left.
+static SPENT: AtomicBool = AtomicBool::new(false);
+
+/// What was there before, or is left of it.
+fn before() -> libc::sigaction {
+    // SAFETY: see `Previous`; plain data, of which zeroes are the default.
+    unsafe {
+        match *PREVIOUS.0.get() {
+            Some(before) if !SPENT.load(Ordering::SeqCst) => before,
+            _ => std::mem::zeroed(),
+        }
+    }
+}
+
+/// What is in place now.
+fn now() -> Result<libc::sigaction, HpeError> {
+    // SAFETY: plain data that the call fills in.
+    unsafe {
+        let mut now = std::mem::zeroed();
+        match libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut now) {
+            0 => Ok(now),
+            _ => Err(HpeError::system("reading the handler of SIGSEGV")),
+        }
+    }
+}
+
+fn is_ours(action: &libc::sigaction) -> bool {
+    action.sa_sigaction == on_fault as *const () as usize
+}
+
+/// Whether no function handles the signal so.
+fn is_nobodys(action: &libc::sigaction) -> bool {
+    [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
+}
 
 impl Handler {
     pub fn install() -> Result<Handler, HpeError> {
+        // No child finds it half done, or locked.
+        let _changes = fork::changes();
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-        if installed.users == 0 && !installed.left {
-            // SAFETY: the structures are plain data; the handler is safe in a signal.
-            unsafe {
-                let mut before = std::mem::zeroed();
-                if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut before) != 0 {
-                    return Err(HpeError::system("reading the handler of SIGSEGV"));
-                }
-                *PREVIOUS.0.get() = Some(before);
-                let mut ours: libc::sigaction = std::mem::zeroed();
-                ours.sa_sigaction = on_fault as *const () as usize;
-                ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-                // A handler that comes while a block is busy would wait for the thread that it interrupted.
-                libc::sigfillset(&mut ours.sa_mask);
-                if libc::sigaction(libc::SIGSEGV, &ours, std::ptr::null_mut()) != 0 {
-                    return Err(HpeError::system("handling SIGSEGV"));
-                }
+        if installed.users == 0 {
+            let found = now()?;
+            // Another's on top of one of ours that stayed may call that; who handles nothing calls nobody.
+            if !is_ours(&found) && (!installed.left || is_nobodys(&found)) {
+                put_in_place(found)?;
             }
         }
         installed.users += 1;
@@ -68,23 +95,36 @@ impl Handler {
     }
 }
 
+/// Puts ours in place of what was found there.
+fn put_in_place(found: libc::sigaction) -> Result<(), HpeError> {
+    // SAFETY: the structures are plain data; the handler is safe in a signal.
+    unsafe {
+        *PREVIOUS.0.get() = Some(found);
+        SPENT.store(false, Ordering::SeqCst);
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        ours.sa_sigaction = on_fault as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // A handler that comes while a block is busy would wait for the thread that it interrupted.
+        libc::sigfillset(&mut ours.sa_mask);
+        match libc::sigaction(libc::SIGSEGV, &ours, std::ptr::null_mut()) {
+            0 => Ok(()),
+            _ => Err(HpeError::system("handling SIGSEGV")),
+        }
+    }
+}
+
 impl Drop for Handler {
     fn drop(&mut self) {
+        let _changes = fork::changes();
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         installed.users -= 1;
         if installed.users > 0 {
             return;
         }
-        // SAFETY: plain data; what is put back was there before.
-        unsafe {
-            let mut now: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut now);
-            if now.sa_sigaction != on_fault as *const () as usize {
-                installed.left = true;
-            } else if let Some(before) = &*PREVIOUS.0.get() {
-                libc::sigaction(libc::SIGSEGV, before, std::ptr::null_mut());
-                installed.left = false;
-            }
+        installed.left = !now().is_ok_and(|now| is_ours(&now));
+        if !installed.left {
+            // SAFETY: what is put back was there before.
+            unsafe { libc::sigaction(libc::SIGSEGV, &before(), std::ptr::null_mut()) };
         }
     }
 }
@@ -115,7 +155,7 @@ unsafe fn serves(info: *mut siginfo_t, context: *mut c_void) -> bool {
         Some(object) if !runs => wait_until_open(&object, (address - object.start) as usize, writes),
         _ => {
             if let Owner::Device(..) = owner(address)
-                && is_last()
+                && is_nobodys(&before())
             {
                 say(b"ggas-hpe: the host touched memory of a device, or freed memory: copy it, or make a shared object\n");
             }
@@ -186,13 +226,6 @@ fn opens_soon(object: &Object, offset: usize, writes: bool) -> Served {
     Served::Later
 }
 
-/// Whether nobody handled SIGSEGV before.
-fn is_last() -> bool {
-    // SAFETY: see `Previous`.
-    unsafe { (*PREVIOUS.0.get()).as_ref() }
-        .is_none_or(|before| before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN)
-}
-
 /// Calls the handler that was there before, with the signals blocked that it wanted; without one the process ends as it would have.
 ///
 /// # Safety
@@ -200,13 +233,18 @@ fn is_last() -> bool {
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: see `Previous`; the handler before is called as the kernel would have called it.
     unsafe {
-        let before = (*PREVIOUS.0.get()).unwrap_or_else(|| std::mem::zeroed());
-        if before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN {
+        let before = before();
+        let is_sent = (*info).si_code <= 0;
+        if before.sa_sigaction == libc::SIG_IGN && is_sent {
+            return;
+        }
+        let is_one_times = before.sa_flags & libc::SA_RESETHAND != 0;
+        if is_nobodys(&before) || is_one_times && SPENT.swap(true, Ordering::SeqCst) {
             // The access comes again, or, where the signal was sent, it is sent again.
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;
             libc::sigaction(signal, &default, std::ptr::null_mut());
-            if (*info).si_code <= 0 {
+            if is_sent {
                 libc::raise(signal);
             }
             return;

@@ -1,11 +1,12 @@
 //! All shared objects of the process, for signal handlers: found without a lock.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::object::Object;
 use crate::error::HpeError;
+use crate::fork;
 
 /// Objects that there can be; a fault looks at each.
 const MOST: usize = 1024;
@@ -32,14 +33,13 @@ impl Slot {
 static SLOTS: [Slot; MOST] = [const { Slot::empty() }; MOST];
 /// Slots from here on were never used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Who adds and removes.
-static CHANGES: Mutex<()> = Mutex::new(());
 
 /// Makes an object known to faults.
 pub(crate) fn insert(object: &Arc<Object>) -> Result<(), HpeError> {
-    let _changes = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
-    let free = SLOTS.iter().position(|slot| slot.object.load(Ordering::Relaxed).is_null());
-    let index = free.ok_or(HpeError::Objects { most: MOST })?;
+    let _changes = fork::changes();
+    let is_free =
+        |slot: &Slot| slot.object.load(Ordering::Relaxed).is_null() && slot.users.load(Ordering::SeqCst) == 0;
+    let index = SLOTS.iter().position(is_free).ok_or(HpeError::Objects { most: MOST })?;
     let slot = &SLOTS[index];
     slot.start.store(object.start, Ordering::SeqCst);
     slot.end.store(object.start + object.size as u64, Ordering::SeqCst);
@@ -50,13 +50,15 @@ pub(crate) fn insert(object: &Arc<Object>) -> Result<(), HpeError> {
 
 /// Takes it out, and returns when no fault uses it.
 pub(crate) fn remove(object: &Object) {
-    let _changes = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let changes = fork::changes();
     let is_it = |slot: &&Slot| std::ptr::eq(slot.object.load(Ordering::Relaxed), object);
     let Some(slot) = SLOTS.iter().find(is_it) else { return };
     slot.object.store(std::ptr::null_mut(), Ordering::SeqCst);
     slot.start.store(0, Ordering::SeqCst);
     slot.end.store(0, Ordering::SeqCst);
-    while slot.users.load(Ordering::SeqCst) != 0 {
+    drop(changes);
+    // Those of a parent's threads are in no child, and never end there.
+    while object.is_ours() && slot.users.load(Ordering::SeqCst) != 0 {
         ggas_clock::Clock::REAL.yield_now();
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every test binary uses all")]
 
+pub mod cases;
 pub mod objects;
 
 use ggas_gpu::Gpu;
