@@ -92,7 +92,8 @@ impl Copier<'_> {
         settle(pair, total)
     }
 
-    /// The other direction: while `empty` puts one block away, devices give the next. Ends early where `empty` takes less.
+    /// The other direction: while `empty` puts one block away, devices give the next. Ends early where `empty` takes less. An error
+    /// behind the first block is left to the next call, as `write` does: who calls knows of all bytes that were taken.
     ///
     /// # Safety
     /// The devices' side as in [`copy`](Self::copy).
@@ -103,6 +104,7 @@ impl Copier<'_> {
         mut empty: impl FnMut(&[u8], usize) -> Result<usize, HpeError>,
     ) -> Result<usize, HpeError> {
         let pair = self.pool.take()?;
+        let mut total = 0;
         let mut run = || {
             let mut coming = [Tickets::new(), Tickets::new()];
             let mut ahead = blocks(len, self.pool.buffer()).enumerate();
@@ -115,27 +117,23 @@ impl Copier<'_> {
                 Ok::<_, HpeError>(next)
             };
             let mut next = get(&mut coming)?;
-            let mut total = 0;
             while let Some((block, (offset, bytes))) = next {
                 finish(&mut coming[block % 2])?;
                 next = get(&mut coming)?;
                 // SAFETY: the block has come; devices write the other buffer now.
                 let put = empty(unsafe { std::slice::from_raw_parts(pair.buffer(block), bytes) }, offset);
-                let stop = match put {
-                    Ok(put) => {
-                        total += put.min(bytes);
-                        (put < bytes).then_some(Ok(total))
-                    }
-                    Err(error) => Some(if total == 0 { Err(error) } else { Ok(total) }),
-                };
-                if let Some(result) = stop {
+                total += put.as_ref().map_or(0, |put| *put.min(&bytes));
+                if !put.as_ref().is_ok_and(|put| *put >= bytes) {
                     coming.iter_mut().try_for_each(finish)?;
-                    return result;
+                    return put.map(drop);
                 }
             }
-            Ok(total)
+            Ok(())
         };
-        let total = run();
-        settle(pair, total)
+        let ended = run();
+        match settle(pair, ended) {
+            Err(error) if total == 0 => Err(error),
+            _ => Ok(total),
+        }
     }
 }

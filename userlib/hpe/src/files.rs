@@ -134,9 +134,12 @@ impl Runtime {
     ) -> Result<Option<PastTheHost<'_>>, HpeError> {
         fork::check(self.inner.generation)?;
         let Ok(direct) = &self.inner.direct else { return Ok(None) };
+        if len < LEAST {
+            return Ok(None);
+        }
         let Place::Device { index, address, _kept } = self.place(address, len)? else { return Ok(None) };
         let takes = direct.for_all || self.inner.contexts[index].device.gpu().is_some();
-        Ok((takes && len >= LEAST && is_regular(file)).then_some((direct, address, _kept)))
+        Ok((takes && is_regular(file)).then_some((direct, address, _kept)))
     }
 
     /// Fills memory by `get`, which is told where, how much, and how much there was before. `more`: whether it is asked again after a
@@ -155,6 +158,9 @@ impl Runtime {
         get: &mut dyn FnMut(*mut u8, usize, usize) -> Result<usize, HpeError>,
     ) -> Result<usize, HpeError> {
         fork::check(self.inner.generation)?;
+        if len == 0 {
+            return get(into, 0, 0);
+        }
         match self.place(into as u64, len)? {
             Place::Host(address) => get(address as *mut u8, len, 0),
             Place::Shared(object, offset) => {
@@ -194,6 +200,9 @@ impl Runtime {
         put: &mut dyn FnMut(*const u8, usize, usize) -> Result<usize, HpeError>,
     ) -> Result<usize, HpeError> {
         fork::check(self.inner.generation)?;
+        if len == 0 {
+            return put(from, 0, 0);
+        }
         match self.place(from as u64, len)? {
             Place::Host(address) => put(address as *const u8, len, 0),
             Place::Shared(object, offset) => {

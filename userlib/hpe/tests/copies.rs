@@ -242,6 +242,47 @@ fn copies_of_a_lost_device_fail_and_the_others_go_on() {
     }
 }
 
+/// Who writes knows of all bytes that were taken: else it would send them again.
+#[test]
+fn a_device_that_is_lost_behind_the_first_block_leaves_the_bytes_so_far() {
+    let runtime = Runtime::builder().executors(1).pinned(4096, 8192).build().unwrap();
+    let device = runtime.devices()[0];
+    let start = runtime.alloc(device, 10 * 4096).unwrap();
+    let mut taken = 0;
+    let mut put = |_: *const u8, len: usize, at: usize| {
+        if at == 4096 {
+            runtime.end_device(device).unwrap();
+        }
+        taken += len;
+        Ok(len)
+    };
+    // SAFETY: memory of this test.
+    let (first, second) = unsafe {
+        (
+            runtime.write_to(start, 10 * 4096, &mut put),
+            runtime.write_to(start, 4096, &mut |_, len, _| Ok(len)),
+        )
+    };
+    assert!((2 * 4096..10 * 4096).contains(&taken), "{taken}");
+    assert_eq!(first.unwrap(), taken);
+    assert!(matches!(second, Err(HpeError::Lost { .. })), "{second:?}");
+}
+
+/// No bytes are asked for, but a file is.
+#[test]
+fn calls_without_bytes_look_at_the_file() {
+    let runtime = Runtime::builder().executors(1).build().unwrap();
+    let start = runtime.alloc(runtime.devices()[0], 1).unwrap();
+    for offset in [None, Some(0)] {
+        // SAFETY: no bytes.
+        let results =
+            unsafe { [runtime.read_file(-1, start, 0, offset), runtime.write_file(-1, start, 0, offset)] };
+        assert!(
+            results.iter().all(|result| result.as_ref().is_err_and(|error| error.errno() == libc::EBADF))
+        );
+    }
+}
+
 #[test]
 fn memory_is_zeroed_and_given_out_again() {
     let runtime = Runtime::builder().executors(1).build().unwrap();
