@@ -1,25 +1,41 @@
 //! `ggas_hpe.h`, and file calls in place of the C library's that take pointers of devices.
-//!
-//! A call whose pointer is the host's goes to the C library's own at once.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
 use ggas_hpe::address::{Owner, is_memory, owner};
 use ggas_hpe::{HpeError, PinnedBuffers, Runtime};
 
+mod files;
 mod next;
+mod streams;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// Until then no pointer of a GPU is known, and the driver must not be asked: it may be the one that calls.
 static IS_MAKING: AtomicBool = AtomicBool::new(false);
 
+/// Held by who makes the runtime.
+static MAKING: Mutex<()> = Mutex::new(());
+/// Whether this process was forked while a thread made the runtime, which this process does not have: it is never made here.
+static IS_ORPHAN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn in_child() {
+    IS_ORPHAN.store(matches!(MAKING.try_lock(), Err(TryLockError::WouldBlock)), Ordering::Relaxed);
+}
+
 /// The runtime of this process: made at the first call that needs it.
 fn runtime() -> Result<&'static Runtime, HpeError> {
-    static MAKING: Mutex<()> = Mutex::new(());
+    static WATCHED: AtomicBool = AtomicBool::new(false);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
+    }
+    if !WATCHED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the function takes no lock that it waits for.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+    if IS_ORPHAN.load(Ordering::Relaxed) {
+        return Err(HpeError::Forked);
     }
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_none() {
@@ -64,17 +80,15 @@ fn is_gpus(pointer: *const c_void) -> bool {
         && ggas_gpu::Gpu::holder(pointer as u64).is_some()
 }
 
-/// Whether a call that the C library ended so is to be made here: the kernel has no memory at a pointer of CUDA's. Who does not use CUDA
-/// pays nothing for the question.
-fn met_gpu(result: isize, pointer: *const c_void) -> bool {
+/// Sets `errno`.
+fn set_errno(number: c_int) {
     // SAFETY: this thread's own.
-    result < 0 && unsafe { *libc::__errno_location() } == libc::EFAULT && is_gpus(pointer)
+    unsafe { *libc::__errno_location() = number };
 }
 
 /// Sets `errno` as an error says.
 fn fail<T>(error: &HpeError, result: T) -> T {
-    // SAFETY: this thread's own.
-    unsafe { *libc::__errno_location() = error.errno() };
+    set_errno(error.errno());
     result
 }
 
@@ -159,8 +173,7 @@ pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
             0
         }
         None => {
-            // SAFETY: this thread's own.
-            unsafe { *libc::__errno_location() = libc::EINVAL };
+            set_errno(libc::EINVAL);
             -1
         }
     }
@@ -198,144 +211,4 @@ pub extern "C" fn ggas_hpe_is_device(pointer: *const c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_holds(pointer: *const c_void, bytes: usize) -> c_int {
     c_int::from(runtime().is_ok_and(|runtime| runtime.holds(pointer.cast(), bytes)))
-}
-
-/// Bytes, or -1 and `errno`.
-fn told(result: Result<usize, HpeError>) -> isize {
-    result.map_or_else(|error| fail(&error, -1), |count| count as isize)
-}
-
-/// `read`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(file: c_int, into: *mut c_void, len: usize) -> isize {
-    if !is_device(into) || len == 0 {
-        // SAFETY: the caller's contract.
-        let result = unsafe { next::read(file, into, len) };
-        if !met_gpu(result, into) {
-            return result;
-        }
-    }
-    // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, None) }))
-}
-
-/// `write`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(file: c_int, from: *const c_void, len: usize) -> isize {
-    if !is_device(from) || len == 0 {
-        // SAFETY: the caller's contract.
-        let result = unsafe { next::write(file, from, len) };
-        if !met_gpu(result, from) {
-            return result;
-        }
-    }
-    // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, None) }))
-}
-
-/// `pread`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pread(file: c_int, into: *mut c_void, len: usize, offset: i64) -> isize {
-    if !is_device(into) || len == 0 {
-        // SAFETY: the caller's contract.
-        let result = unsafe { next::pread(file, into, len, offset) };
-        if !met_gpu(result, into) {
-            return result;
-        }
-    }
-    // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, Some(offset)) }))
-}
-
-/// `pread64`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pread64(file: c_int, into: *mut c_void, len: usize, offset: i64) -> isize {
-    // SAFETY: the caller's contract.
-    unsafe { pread(file, into, len, offset) }
-}
-
-/// `pwrite`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwrite(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize {
-    if !is_device(from) || len == 0 {
-        // SAFETY: the caller's contract.
-        let result = unsafe { next::pwrite(file, from, len, offset) };
-        if !met_gpu(result, from) {
-            return result;
-        }
-    }
-    // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, Some(offset)) }))
-}
-
-/// `pwrite64`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwrite64(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize {
-    // SAFETY: the caller's contract.
-    unsafe { pwrite(file, from, len, offset) }
-}
-
-/// Whole items of so many bytes; the C library's calls return items.
-fn items(result: Result<usize, HpeError>, size: usize) -> usize {
-    result.map_or_else(|error| fail(&error, 0), |bytes| bytes / size)
-}
-
-/// `fread`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fread(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize {
-    let len = match size.checked_mul(count) {
-        Some(len) if len > 0 && (is_device(into) || is_gpus(into)) => len,
-        // SAFETY: the caller's contract.
-        _ => return unsafe { next::fread(into, size, count, file) },
-    };
-    // The C library's call fills each block or meets the end.
-    // SAFETY: the same; the buffer is the runtime's.
-    let mut get =
-        |buffer: *mut u8, len: usize, _: usize| Ok(unsafe { next::fread(buffer.cast(), 1, len, file) });
-    // SAFETY: the same.
-    items(runtime().and_then(|runtime| unsafe { runtime.read_from(into.cast(), len, true, &mut get) }), size)
-}
-
-/// `fwrite`.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fwrite(
-    from: *const c_void,
-    size: usize,
-    count: usize,
-    file: *mut libc::FILE,
-) -> usize {
-    let len = match size.checked_mul(count) {
-        Some(len) if len > 0 && (is_device(from) || is_gpus(from)) => len,
-        // SAFETY: the caller's contract.
-        _ => return unsafe { next::fwrite(from, size, count, file) },
-    };
-    // SAFETY: the same; the buffer is the runtime's.
-    let mut put =
-        |buffer: *const u8, len: usize, _: usize| Ok(unsafe { next::fwrite(buffer.cast(), 1, len, file) });
-    // SAFETY: the same.
-    items(runtime().and_then(|runtime| unsafe { runtime.write_to(from.cast(), len, &mut put) }), size)
 }

@@ -30,7 +30,7 @@ macro_rules! next {
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             // SAFETY: the function of this name has this type; the caller's contract.
             unsafe {
-                let call: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(find(name, &FOUND));
+                let call: unsafe extern "C-unwind" fn($($type),*) -> $result = std::mem::transmute(find(name, &FOUND));
                 call($($argument),*)
             }
         }
@@ -44,6 +44,8 @@ next! {
     pwrite(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize;
     fread(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
     fwrite(from: *const c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
+    fread_unlocked(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
+    fwrite_unlocked(from: *const c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
 }
 
 /// Whether CUDA's library is in this process, by whomever it was loaded: only then there are pointers of GPUs. It is looked for again

@@ -67,3 +67,11 @@ fn a_c_program_spreads_memory_over_devices() {
         assert_eq!(said_by(&mut command), "all well\n", "{devices} devices");
     }
 }
+
+#[test]
+fn streams_and_threads_are_as_with_the_c_library_alone() {
+    let library = library();
+    let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
+    let program = program("streams", &[library.to_str().unwrap(), &path, "-lpthread", "-ldl"]);
+    assert_eq!(said_by(Command::new(&program).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
+}
