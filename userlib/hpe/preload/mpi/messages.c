@@ -318,21 +318,6 @@ REFUSE_INIT(Bsend_init, const)
 REFUSE_INIT(Recv_init, )
 REFUSE_INIT(Ibsend, const)
 
-int MPI_Ibcast(void *buf, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
-{
-	if (hpe_mpi_is_device(buf))
-		return refuse(comm, "MPI_Ibcast");
-	return PMPI_Ibcast(buf, count, type, root, comm, request);
-}
-
-int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-		   MPI_Request *request)
-{
-	if (hpe_mpi_is_device(from) || hpe_mpi_is_device(to))
-		return refuse(comm, "MPI_Iallreduce");
-	return PMPI_Iallreduce(from, to, count, type, op, comm, request);
-}
-
 int MPI_Win_create(void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
 {
 	if (hpe_mpi_is_device(base))

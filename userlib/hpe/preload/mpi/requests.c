@@ -11,12 +11,15 @@ struct kept {
 	struct kept *next;
 	MPI_Request request;
 	struct stage stage;
+	/* Of collective calls: what is sent; then no status tells how much of the stage was written. */
+	struct stage from;
+	int collective;
 	struct redirect redirect;
 };
 
-static struct kept *all;
-/* Lets programs pass that have no such request. */
-static atomic_int count;
+static struct kept *all, *given_up;
+/* Let programs pass that have no such request. */
+static atomic_int count, given_up_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void put(struct kept *kept)
@@ -72,6 +75,25 @@ int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request req
 	return MPI_SUCCESS;
 }
 
+int hpe_mpi_keep_both(struct stage *from, struct stage *to, MPI_Request request, int error, MPI_Comm comm, const char *call)
+{
+	struct kept *kept;
+
+	if (error || (!from->host && !to->host)) {
+		hpe_mpi_end(from, NULL, error);
+		return hpe_mpi_end(to, NULL, error);
+	}
+	kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return hpe_mpi_fail(comm, MPI_ERR_NO_MEM, call, "no memory for a request");
+	kept->request = request;
+	kept->stage = *to;
+	kept->from = *from;
+	kept->collective = 1;
+	put(kept);
+	return MPI_SUCCESS;
+}
+
 /* Ends a request's stage. */
 static int settle(struct kept *kept, MPI_Status *status, int error, const char *call)
 {
@@ -82,7 +104,8 @@ static int settle(struct kept *kept, MPI_Status *status, int error, const char *
 	/* A message in parts comes now. */
 	if (!error && (error = hpe_mpi_in(stage, status, NULL)))
 		hpe_mpi_fail(MPI_COMM_NULL, error, call, "cannot take a message that comes in parts: it is too long, or no memory");
-	result = hpe_mpi_end(stage, stage->use & WRITE ? status : NULL, error);
+	hpe_mpi_end(&kept->from, NULL, error);
+	result = hpe_mpi_end(stage, stage->use & WRITE && !kept->collective ? status : NULL, error);
 	if (stage->capacity && !stage->dense)
 		PMPI_Type_free(&stage->type);
 	free(kept);
@@ -129,11 +152,51 @@ int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 	return error;
 }
 
+/* MPI still uses the stage, so the request stays, and is asked from time to time. */
 int MPI_Request_free(MPI_Request *request)
 {
-	/* MPI still uses the stage, and nobody is told until when: it is never freed. */
-	free(take(*request));
-	return PMPI_Request_free(request);
+	struct kept *kept = take(*request);
+
+	if (!kept)
+		return PMPI_Request_free(request);
+	*request = MPI_REQUEST_NULL;
+	pthread_mutex_lock(&lock);
+	kept->next = given_up;
+	given_up = kept;
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&given_up_count, 1);
+	hpe_mpi_reap_requests();
+	return MPI_SUCCESS;
+}
+
+void hpe_mpi_reap_requests(void)
+{
+	struct kept *asked, *next;
+
+	if (hpe_mpi_part())
+		hpe_mpi_reap(0);
+	if (!atomic_load(&given_up_count))
+		return;
+	/* What another thread asks is not here meanwhile. */
+	pthread_mutex_lock(&lock);
+	asked = given_up;
+	given_up = NULL;
+	pthread_mutex_unlock(&lock);
+	for (; asked; asked = next) {
+		MPI_Status status;
+		int flag = 0, error = PMPI_Test(&asked->request, &flag, &status);
+
+		next = asked->next;
+		if (error || flag) {
+			atomic_fetch_sub(&given_up_count, 1);
+			settle(asked, &status, error, "MPI_Request_free");
+			continue;
+		}
+		pthread_mutex_lock(&lock);
+		asked->next = given_up;
+		given_up = asked;
+		pthread_mutex_unlock(&lock);
+	}
 }
 
 /* What calls of many requests need: stages, and statuses of our own where the caller wants none. */

@@ -14,4 +14,15 @@
 int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request request, int error, MPI_Comm comm,
 		 const char *call);
 
+/*
+ * Keeps both stages of a collective call that does not block. All of `to` is copied back, whatever a status says.
+ */
+int hpe_mpi_keep_both(struct stage *from, struct stage *to, MPI_Request request, int error, MPI_Comm comm, const char *call);
+
+/*
+ * Ends what is complete of requests that the program gave up (MPI_Request_free): lets memory go, and copies back what a
+ * receive got.
+ */
+void hpe_mpi_reap_requests(void);
+
 #endif

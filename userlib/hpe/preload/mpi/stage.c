@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ggas_hpe.h"
+#include "requests.h"
 
 int hpe_mpi_fail(MPI_Comm comm, int error, const char *call, const char *why)
 {
@@ -93,6 +94,7 @@ int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *r
 	stage->bytes = (size_t)(range->end - range->start);
 	if (!stage->bytes || !hpe_mpi_is_device(buffer))
 		return MPI_SUCCESS;
+	hpe_mpi_reap_requests();
 	stage->host = malloc(stage->bytes);
 	if (!stage->host)
 		return MPI_ERR_NO_MEM;

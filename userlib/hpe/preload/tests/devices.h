@@ -43,5 +43,8 @@ void waits(void);
 void overtaken(void);
 void from_host(void);
 void not_blocking(void);
+void given_up(void);
+/* Those of nonblocking.c. */
+void begun(void);
 
 #endif

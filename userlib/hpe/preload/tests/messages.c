@@ -345,6 +345,7 @@ static void long_messages(void)
 	overtaken();
 	from_host();
 	not_blocking();
+	given_up();
 	if (are_in_parts()) {
 		waits();
 		truncated();
@@ -359,7 +360,7 @@ static void refused(void)
 
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	CHECK(MPI_Send_init(a, 1, MPI_INT, right, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
-	CHECK(MPI_Ibcast(a, 1, MPI_INT, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
+	CHECK(MPI_Recv_init(a, 1, MPI_INT, left, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
 	CHECK(MPI_Send(short_of, 100, MPI_INT, right, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
 }
 
@@ -384,6 +385,7 @@ int main(int argc, char **argv)
 		gaps();
 		reductions();
 		parts();
+		begun();
 		long_messages();
 		refused();
 	}

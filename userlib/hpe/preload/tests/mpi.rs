@@ -79,9 +79,25 @@ fn an_mpi_program_passes_pointers_of_devices() {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let program = folder.join(format!("messages-{number}"));
         let shim = folder.join(format!("libggas_hpe_mpi-{number}.so"));
-        compile(&mpicc, &program, &["-ldl"], &["tests/messages.c", "tests/promises.c"]);
-        let names =
-            ["messages", "requests", "collectives", "stage", "pipe", "pipe_in", "held", "parts", "tags"];
+        compile(
+            &mpicc,
+            &program,
+            &["-ldl"],
+            &["tests/messages.c", "tests/promises.c", "tests/nonblocking.c"],
+        );
+        let names = [
+            "messages",
+            "requests",
+            "call",
+            "collectives",
+            "nonblocking",
+            "stage",
+            "pipe",
+            "pipe_in",
+            "held",
+            "parts",
+            "tags",
+        ];
         let sources = names.map(|name| format!("mpi/{name}.c"));
         let sources: Vec<_> = sources.iter().map(String::as_str).collect();
         compile(&mpicc, &shim, &["-shared", "-fPIC", "-Wl,-z,now"], &sources);

@@ -4,6 +4,7 @@
 #include "devices.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -222,4 +223,39 @@ void not_blocking(void)
 	/* What was sent may be written again. */
 	clear(a, COUNT);
 	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* Bytes that are allocated here. */
+static size_t allocated(void)
+{
+	struct mallinfo2 now = mallinfo2();
+
+	return now.uordblks + now.hblkhd;
+}
+
+/* Requests that nobody waits for: what is sent comes, what is received is in the device's memory, and nothing stays. */
+void given_up(void)
+{
+	enum { MESSAGES = 6 };
+	MPI_Request request;
+	size_t before = allocated();
+	double since;
+
+	fill(a, rank, COUNT);
+	clear(b, COUNT);
+	CHECK(!MPI_Irecv(b, COUNT, MPI_INT, left, 40, MPI_COMM_WORLD, &request) && !MPI_Request_free(&request));
+	CHECK(request == MPI_REQUEST_NULL);
+	for (int i = 0; i < MESSAGES; i++) {
+		CHECK(!MPI_Isend(a, COUNT, MPI_INT, right, 40, MPI_COMM_WORLD, &request) && !MPI_Request_free(&request));
+		if (i)
+			CHECK(!MPI_Recv(host, COUNT, MPI_INT, left, 40, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+		CHECK(!i || host[COUNT - 1] == value(left, COUNT - 1));
+	}
+	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
+	/* Calls with memory of devices look after them. */
+	for (since = MPI_Wtime(); !holds(b, left, COUNT) || allocated() > before + 2 * sizeof(host);) {
+		CHECK(MPI_Wtime() - since < 120);
+		CHECK(!MPI_Sendrecv(a, 1, MPI_INT, rank, 41, a, 1, MPI_INT, rank, 41, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+		sched_yield();
+	}
 }
