@@ -175,7 +175,7 @@ impl Objects {
         }
     }
 
-    /// Frees all. In a child of a fork the lock may be a thread's that is not there; who has them alone needs none.
+    /// Frees all.
     pub fn clear(&mut self) {
         drop(std::mem::take(self.all.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }

@@ -55,14 +55,19 @@ impl Inner {
     }
 }
 
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // What a child of a fork has is a copy of another process's state, which a thread may have been changing then: it stays as it is.
+        if self.is_forked() {
+            std::mem::forget(self.inner.clone());
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody copies for others any more. In a child of a fork there is no station, and the port is another process's.
-        let network = self.network.take();
-        match fork::check(self.generation) {
-            Ok(()) => drop(network),
-            Err(_) => std::mem::forget(network),
-        }
+        // Nobody copies for others any more.
+        drop(self.network.take());
         // Before the handler and the server go: somebody may wait for them.
         self.objects.clear();
     }

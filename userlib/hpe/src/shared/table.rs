@@ -57,8 +57,7 @@ pub(crate) fn remove(object: &Object) {
     slot.start.store(0, Ordering::SeqCst);
     slot.end.store(0, Ordering::SeqCst);
     drop(changes);
-    // Those of a parent's threads are in no child, and never end there.
-    while object.is_ours() && slot.users.load(Ordering::SeqCst) != 0 {
+    while slot.users.load(Ordering::SeqCst) != 0 {
         ggas_clock::Clock::REAL.yield_now();
     }
 }
