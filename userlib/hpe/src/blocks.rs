@@ -1,7 +1,7 @@
 //! Bytes that come from or go to somewhere else block by block, through two pinned buffers, so that a disk and copy engines work at a time.
 
 use crate::context::{Context, Ticket};
-use crate::copy::{Copier, blocks, settle};
+use crate::copy::{Copier, also, blocks, settle};
 use crate::error::HpeError;
 use crate::spread::Spread;
 
@@ -44,9 +44,18 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Waits for copies.
+/// Waits for all copies, also behind one that failed: buffers are given back when none is under way.
 fn finish(tickets: &mut Tickets<'_>) -> Result<(), HpeError> {
-    tickets.drain(..).try_for_each(|(context, ticket)| context.finish(ticket))
+    let mut result = Ok(());
+    for (context, ticket) in tickets.drain(..) {
+        result = also(result, || context.finish(ticket));
+    }
+    result
+}
+
+/// Behind a copy that ended so: waits for what is under way of both buffers.
+fn finish_both(ended: Result<(), HpeError>, [one, two]: &mut [Tickets<'_>; 2]) -> Result<(), HpeError> {
+    also(also(ended, || finish(one)), || finish(two))
 }
 
 impl Copier<'_> {
@@ -63,9 +72,9 @@ impl Copier<'_> {
         mut fill: impl FnMut(&mut [u8], usize) -> Result<usize, HpeError>,
     ) -> Result<usize, HpeError> {
         let pair = self.pool.take()?;
+        let mut sending = [Tickets::new(), Tickets::new()];
+        let mut total = 0;
         let mut run = || {
-            let mut sending = [Tickets::new(), Tickets::new()];
-            let mut total = 0;
             for (block, (offset, bytes)) in blocks(len, self.pool.buffer()).enumerate() {
                 let (which, start) = (block % 2, pair.buffer(block));
                 finish(&mut sending[which])?;
@@ -85,11 +94,11 @@ impl Copier<'_> {
                     break;
                 }
             }
-            sending.iter_mut().try_for_each(finish)?;
-            Ok(total)
+            Ok(())
         };
-        let total = run();
-        settle(pair, total)
+        let ended = run();
+        let ended = finish_both(ended, &mut sending);
+        settle(pair, ended).map(|()| total)
     }
 
     /// The other direction: while `empty` puts one block away, devices give the next. Ends early where `empty` takes less. An error
@@ -104,9 +113,9 @@ impl Copier<'_> {
         mut empty: impl FnMut(&[u8], usize) -> Result<usize, HpeError>,
     ) -> Result<usize, HpeError> {
         let pair = self.pool.take()?;
+        let mut coming = [Tickets::new(), Tickets::new()];
         let mut total = 0;
         let mut run = || {
-            let mut coming = [Tickets::new(), Tickets::new()];
             let mut ahead = blocks(len, self.pool.buffer()).enumerate();
             let mut get = |coming: &mut [Tickets<'a>; 2]| {
                 let next = ahead.next();
@@ -124,13 +133,13 @@ impl Copier<'_> {
                 let put = empty(unsafe { std::slice::from_raw_parts(pair.buffer(block), bytes) }, offset);
                 total += put.as_ref().map_or(0, |put| *put.min(&bytes));
                 if !put.as_ref().is_ok_and(|put| *put >= bytes) {
-                    coming.iter_mut().try_for_each(finish)?;
                     return put.map(drop);
                 }
             }
             Ok(())
         };
         let ended = run();
+        let ended = finish_both(ended, &mut coming);
         match settle(pair, ended) {
             Err(error) if total == 0 => Err(error),
             _ => Ok(total),

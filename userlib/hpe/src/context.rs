@@ -177,7 +177,8 @@ impl Context {
                 && let Some(request) = Arc::get_mut(&mut request)
             {
                 // None: who had it has panicked, and did not say whether the device takes it.
-                break request.ticket.take().unwrap_or(Err(HpeError::Lost { device: self.id }));
+                let unknown = HpeError::Timeout { device: self.id, waited: Clock::REAL.since(began) };
+                break request.ticket.take().unwrap_or(Err(unknown));
             }
             match self.try_lock() {
                 Some(mut queue) => self.submit_for_others(&mut queue),

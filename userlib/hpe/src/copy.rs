@@ -222,9 +222,24 @@ impl Copier<'_> {
     }
 }
 
-/// Whether a copy that failed so may still use its buffers.
+/// Whether a copy that failed so may still use its buffers. A device that is lost has stopped.
 fn may_go_on(error: &HpeError) -> bool {
-    matches!(error, HpeError::Timeout { .. } | HpeError::Gpu(_) | HpeError::Lost { .. })
+    matches!(error, HpeError::Timeout { .. } | HpeError::Gpu(_))
+}
+
+/// Waits for one more part of a copy, also behind an error: then no part uses the buffers. Of errors it tells the first, or that for which
+/// buffers are given up, behind which nothing is waited for.
+pub(crate) fn also(
+    before: Result<(), HpeError>,
+    finish: impl FnOnce() -> Result<(), HpeError>,
+) -> Result<(), HpeError> {
+    if before.as_ref().is_err_and(may_go_on) {
+        return before;
+    }
+    match finish() {
+        Err(error) if before.is_ok() || may_go_on(&error) => Err(error),
+        _ => before,
+    }
 }
 
 /// Returns the buffers, unless a copy may still use them.

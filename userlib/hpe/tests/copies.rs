@@ -268,6 +268,45 @@ fn a_device_that_is_lost_behind_the_first_block_leaves_the_bytes_so_far() {
     assert!(matches!(second, Err(HpeError::Lost { .. })), "{second:?}");
 }
 
+/// Buffers stay for copies that may still use them. Those of a device that is lost are over: a program that tries again and again, as with a
+/// file, does not use memory up.
+#[test]
+fn copies_of_a_lost_device_give_their_buffers_back() {
+    let runtime = Runtime::builder().executors(2).peers(false).pinned(4096, 2 * 8192).build().unwrap();
+    let devices = runtime.devices();
+    let bytes = 10 * 4096;
+    let [one, two] = [0, 1].map(|device| runtime.alloc(devices[device], bytes).unwrap());
+    let spread = runtime.alloc_spread(&devices, bytes).unwrap();
+    let ends = |at| {
+        if at == 4096 {
+            runtime.end_device(devices[1]).unwrap()
+        }
+    };
+    let mut put = |_: *const u8, len, at| {
+        ends(at);
+        Ok(len)
+    };
+    // SAFETY: memory of this test.
+    unsafe {
+        let _ = runtime.write_to(spread, bytes, &mut put);
+        for _ in 0..10 {
+            let mut get = |_: *mut u8, len, _| Ok(len);
+            let tried = [
+                runtime.write_to(two, bytes, &mut put).map(drop),
+                runtime.read_from(two, bytes, true, &mut get).map(drop),
+                runtime.read_from(spread.add(bytes / 2), bytes / 2, true, &mut get).map(drop),
+                runtime.copy(two, one, bytes),
+                runtime.copy(one, two, bytes),
+            ];
+            for error in tried.map(Result::unwrap_err) {
+                assert!(matches!(error, HpeError::Lost { .. }), "{error}");
+            }
+        }
+    }
+    let pinned = runtime.counts().pinned;
+    assert_eq!((pinned.abandoned, pinned.in_use), (0, 0), "{pinned:?}");
+}
+
 /// No bytes are asked for, but a file is.
 #[test]
 fn calls_without_bytes_look_at_the_file() {

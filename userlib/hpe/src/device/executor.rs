@@ -33,6 +33,8 @@ struct Shared {
     waiting: AtomicU64,
     done: AtomicU64,
     ended: AtomicBool,
+    /// Whether the engine is gone: then no copy is under way.
+    stopped: AtomicBool,
 }
 
 impl Shared {
@@ -67,6 +69,7 @@ impl Shared {
             unsafe { (copy.dst as *mut u8).copy_from_nonoverlapping(copy.src as *const u8, copy.len) };
             self.done.fetch_add(1, Ordering::Release);
         }
+        self.stopped.store(true, Ordering::Release);
     }
 }
 
@@ -128,9 +131,9 @@ impl Device for ExecutorDevice {
             return Ok(true);
         }
         // The engine may have carried it out just before it ended.
-        let ended = self.shared.ended.load(Ordering::Acquire);
+        let stopped = self.shared.stopped.load(Ordering::Acquire);
         match done(&self.shared) {
-            false if ended => Err(HpeError::Lost { device: self.id }),
+            false if stopped => Err(HpeError::Lost { device: self.id }),
             done => Ok(done),
         }
     }

@@ -4,7 +4,7 @@ use ggas_gpu::{Event, Gpu, Stream};
 
 use super::{Ends, MOST, Places, Shape};
 use crate::context::{Context, Ticket};
-use crate::copy::blocks;
+use crate::copy::{also, blocks};
 use crate::error::HpeError;
 
 /// Blocks on their way to the pair, by place: where they are in the whole, and their bytes.
@@ -86,6 +86,24 @@ pub(super) unsafe fn by_thread(
     ends: Ends<'_>,
     (mut out, mut into): (impl Engine, impl Engine),
 ) -> Result<(), HpeError> {
+    // SAFETY: the caller's contract.
+    let mut copied = unsafe { all_blocks(places, ends, (&mut out, &mut into)) };
+    // Behind an error, too: buffers are given back when no block is under way.
+    for place in 0..places.shape.count {
+        copied = also(also(copied, || out.finish(place)), || into.finish(place));
+    }
+    copied
+}
+
+/// Returns when all that is under way are last blocks to the destination, or with an error.
+///
+/// # Safety
+/// As [`Copier::copy`], until all places are finished.
+unsafe fn all_blocks(
+    places: &Places<'_>,
+    ends: Ends<'_>,
+    (out, into): (&mut dyn Engine, &mut dyn Engine),
+) -> Result<(), HpeError> {
     let Shape { count, bytes: size, .. } = places.shape;
     let mut coming: Coming = [None; MOST];
     let send = |place: usize, coming: &mut Coming, (out, into): (&mut dyn Engine, &mut dyn Engine)| {
@@ -101,10 +119,8 @@ pub(super) unsafe fn by_thread(
         unsafe { out.submit(place, places.at(place), ends.src + offset as u64, bytes)? };
         coming[place] = Some((offset, bytes));
         // The block before, while this one comes.
-        send((block + count - 1) % count, &mut coming, (&mut out, &mut into))?;
+        send((block + count - 1) % count, &mut coming, (out, into))?;
     }
     // No block is under way but the last one.
-    (0..count).try_for_each(|place| send(place, &mut coming, (&mut out, &mut into)))?;
-    // A device carries its copies out in order or not: all are looked at.
-    (0..count).try_for_each(|place| into.finish(place))
+    (0..count).try_for_each(|place| send(place, &mut coming, (out, into)))
 }
