@@ -18,7 +18,10 @@
 extern "C" {
 #endif
 
-/* How many devices there are; -1 and errno if they cannot be had (EINVAL: GGAS_HPE_DEVICES is no number; ENODEV: there is none, or more than 31). */
+/*
+ * How many devices there are; -1 and errno if they cannot be had (EINVAL: GGAS_HPE_DEVICES is no number; ENODEV: there is
+ * none, or more than 31; ENOMEM: a limit of address space; ECHILD: forked while a thread of its parent made them).
+ */
 int ggas_hpe_devices(void);
 
 /* Zeroed memory of device 0, 1, ...; NULL and errno (ENODEV, ENOMEM). */
