@@ -128,6 +128,7 @@ impl Shared {
             between: of(forced.between, Table::default()),
             flat: forced.flat,
             gpu: Some(gpu),
+            ..HierarchyConfig::default()
         };
         let all = Hierarchy::new(ranks, None, processor, &config).doing("beginning to share GPUs")?;
         Ok(Shared::Several(Box::new(all)))

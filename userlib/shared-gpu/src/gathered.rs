@@ -23,6 +23,9 @@ pub(crate) enum Gathered {
 /// A step, of so many bytes of each part.
 struct Step {
     kind: Gathered,
+    collective: Collective,
+    /// Bytes of all ranks' parts, in all steps.
+    whole: usize,
     call: u32,
     /// Elements, and bytes.
     count: usize,
@@ -37,7 +40,62 @@ struct Step {
 }
 
 impl Hierarchy {
-    pub(crate) fn gathered(
+    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), in the order of the job's ranks. Where a host has several GPUs, its ranks
+    /// copy to and from a buffer on that of its first, as in the next two. Over hosts these three go in steps of at most 8 MiB on a host:
+    /// ranks whose calls differ behind a step are told then.
+    ///
+    /// # Errors
+    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), with ranks of the job; over hosts [`SharedGpuError::Memory`], which ends the
+    /// use of `self`, and as [`allreduce`](Self::allreduce).
+    pub fn allgather(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        if self.hosts.len() == 1 {
+            return self.one.allgather(input, output, count, element);
+        }
+        self.gathered(Gathered::All, input, output, count, element)
+    }
+
+    /// As [`SharedGpu::alltoall`](crate::SharedGpu::alltoall).
+    ///
+    /// # Errors
+    /// As [`allgather`](Self::allgather); [`SharedGpuError::SmallBuffer`] where not a word for each rank of each fits.
+    pub fn alltoall(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+    ) -> Result<(), SharedGpuError> {
+        if self.hosts.len() == 1 {
+            return self.one.alltoall(input, output, count, element);
+        }
+        self.gathered(Gathered::Exchanged, input, output, count, element)
+    }
+
+    /// As [`SharedGpu::reduce_scatter`](crate::SharedGpu::reduce_scatter).
+    ///
+    /// # Errors
+    /// As [`allgather`](Self::allgather).
+    pub fn reduce_scatter(
+        &mut self,
+        input: Vector<'_>,
+        output: Vector<'_>,
+        count: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        if self.hosts.len() == 1 {
+            return self.one.reduce_scatter(input, output, count, element, op);
+        }
+        self.gathered(Gathered::Reduced(op), input, output, count, element)
+    }
+
+    fn gathered(
         &mut self,
         kind: Gathered,
         input: Vector<'_>,
@@ -72,6 +130,8 @@ impl Hierarchy {
             let now = each.min(count - done);
             let step = Step {
                 kind,
+                collective,
+                whole: all * size,
                 call,
                 count: now,
                 part: now * size,
@@ -113,7 +173,10 @@ impl Hierarchy {
                 Gathered::Reduced(op) => one.reduce(leader, own, brought, n * count, element, op),
             })?;
             let strips = self.strips(step, place(step.brought), place(step.came));
-            self.between(|over| leaders(over, step, &strips))?;
+            self.between(|over| {
+                over.take(step.collective, step.whole);
+                leaders(over, step, &strips)
+            })?;
             self.on_host(|one| one.broadcast(leader, came, step.parts * count, element))?;
             let mine = self.hosts[self.own].iter().position(|rank| *rank == self.rank).unwrap_or_default();
             let took = |part: usize| place(step.came + part * step.part);

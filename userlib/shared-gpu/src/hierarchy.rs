@@ -7,15 +7,18 @@ use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Job;
 use ggas_rma::Node;
 
+use crate::across::ChoosingAcross;
 use crate::circle::{Circle, World};
-use crate::gathered::Gathered;
 use crate::leaders::{Leaders, call};
 use crate::mover::Mover;
 use crate::one_host::{Beside, OneHost};
 use crate::over_hosts::OverHosts;
 use crate::places::{Place, by_gpu, places};
 use crate::shared_gpu::device;
-use crate::{Algorithm, Collective, Config, Element, Levels, Op, SharedGpuError, Vector};
+use crate::{
+    Across, Algorithm, ChosenBy, Collective, Config, Element, HostTable, Levels, Op, SharedGpuError, Through,
+    Vector,
+};
 
 /// How ranks on several GPUs are set up; alike on all of them, but for `gpu` and time-outs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub struct HierarchyConfig {
     pub between: Config,
     /// Forced: all ranks of a host that are on several GPUs beside each other by this, without steps of GPUs.
     pub flat: Option<Algorithm>,
+    /// Forced between hosts. What the first rank's host has of this and of the next one counts on all.
+    pub across: Option<Across>,
+    /// What was measured between hosts; `ggas_coll::Tuning::of_host().between_hosts` is this host's. Default: nothing.
+    pub hosts: HostTable,
     /// On the CPU executor, the number of the GPU that this rank is taken to be on; `None`: all of a host are on one.
     pub gpu: Option<u32>,
 }
@@ -41,6 +48,8 @@ pub struct Hierarchy {
     pub(crate) one: OneHost,
     /// Of a leader, where there are several hosts.
     pub(crate) over: Option<OverHosts>,
+    /// How calls are made between hosts.
+    across: ChoosingAcross,
     /// Ranks of the job.
     pub(crate) ranks: Vec<u32>,
     /// The same by host.
@@ -124,16 +133,21 @@ impl Hierarchy {
         };
         let one = OneHost::new(world, by_gpu(of_host(hosts[own][0])), &beside, processor, config)?;
         let leaders = Circle::of(world(config.between.timeout), hosts.iter().map(|ranks| ranks[0]).collect());
-        let leaders = (hosts.len() > 1)
-            .then(|| Leaders::new(&leaders, node, processor, config.between.timeout, one.ladder()))
-            .transpose()?;
+        let across = |leaders| ChoosingAcross::agreed(leaders, &said.device, config);
+        let across = (hosts.len() > 1).then(|| across(&leaders)).transpose()?;
+        let make = |across: &ChoosingAcross| {
+            Leaders::new(&leaders, node, processor, across.clone(), config.between.timeout, one.ladder())
+        };
+        let (leaders, across) = (across.as_ref().map(make).transpose()?, across.unwrap_or_default());
         // Of one host there is nothing to copy beside its own calls.
-        let make = || Ok((Mover::new(processor)?, Mover::new(processor)?));
-        let movers = (hosts.len() > 1).then(|| Circle::all(world(config.between.timeout)).agree(make()));
-        let (mover, of_leader) = movers.transpose()?.unwrap_or((Mover::Cpu, Mover::Cpu));
-        let over = leaders.flatten().map(|leaders| OverHosts::new(leaders, of_leader));
+        let make = || {
+            let over = |leaders| OverHosts::new(leaders, Mover::new(processor)?, processor);
+            Ok((Mover::new(processor)?, leaders.flatten().map(over).transpose()?))
+        };
+        let made = (hosts.len() > 1).then(|| Circle::all(world(config.between.timeout)).agree(make()));
+        let (mover, over) = made.transpose()?.unwrap_or((Mover::Cpu, None));
         let processor = processor.clone();
-        Ok(Hierarchy { one, over, ranks, hosts, own, rank, processor, mover, scratch: None })
+        Ok(Hierarchy { one, over, across, ranks, hosts, own, rank, processor, mover, scratch: None })
     }
 
     /// Bounds each wait of the next calls for another rank; ranks may differ.
@@ -152,6 +166,17 @@ impl Hierarchy {
     /// ones GPU by GPU. [`Levels::Flat`] where all are on one GPU.
     pub fn choice(&self, collective: Collective, bytes: usize) -> Levels {
         self.one.choice(collective, bytes)
+    }
+
+    /// How a call with results of so many bytes is made between hosts, and who says so: what the configuration forces; else its table, if
+    /// it has the collective for as many hosts; else as suits any network, through host memory. Alike on all ranks; `None`: there is one host.
+    pub fn across(&self, collective: Collective, bytes: usize) -> Option<(Across, ChosenBy)> {
+        (self.hosts.len() > 1).then(|| self.across.choice(collective, bytes))
+    }
+
+    /// Bytes of vectors that this rank has put to other hosts through such memory, so far: as the leader of its host, else none.
+    pub fn put_bytes(&self, through: Through) -> u64 {
+        self.over.as_ref().map_or(0, |over| over.put_bytes(through))
     }
 
     /// Ranks of the job that are on this rank's host, by GPU: in the order of their leaders, who are their first.
@@ -183,7 +208,10 @@ impl Hierarchy {
         let (leader, bytes) = (self.leader(), count * element.size());
         let call = call(Collective::Allreduce, 0, bytes, element, Some(op));
         self.on_host(|one| one.reduce(leader, input, output, count, element, op))?;
-        self.between(|over| over.reduce(call, None, (at, bytes), element, op))?;
+        self.between(|over| {
+            over.take(Collective::Allreduce, bytes);
+            over.reduce(call, None, (at, bytes), element, op)
+        })?;
         self.on_host(|one| one.broadcast(leader, output, count, element))
     }
 
@@ -225,6 +253,7 @@ impl Hierarchy {
             self.on_host(|one| one.reduce(leader, input, sum, count, element, op))?;
             self.between(|over| {
                 let at = sum.check(count, element)?;
+                over.take(Collective::Reduce, bytes);
                 over.reduce(call, Some(host), (at, bytes), element, op)
             })?;
             if passes_on {
@@ -257,66 +286,14 @@ impl Hierarchy {
         if self.own == host {
             self.on_host(|one| one.broadcast(root, vector, count, element))?;
         }
-        self.between(|over| over.broadcast(call, host, (at, bytes), element))?;
+        self.between(|over| {
+            over.take(Collective::Broadcast, bytes);
+            over.broadcast(call, host, (at, bytes), element)
+        })?;
         if self.own == host {
             return Ok(());
         }
         self.on_host(|one| one.broadcast(leader, vector, count, element))
-    }
-
-    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), in the order of the job's ranks. Where a host has several GPUs, its ranks
-    /// copy to and from a buffer on that of its first, as in the next two. Over hosts these three go in steps of at most 8 MiB on a host:
-    /// ranks whose calls differ behind a step are told then.
-    ///
-    /// # Errors
-    /// As [`SharedGpu::allgather`](crate::SharedGpu::allgather), with ranks of the job; over hosts [`SharedGpuError::Memory`], which ends the
-    /// use of `self`, and as [`allreduce`](Self::allreduce).
-    pub fn allgather(
-        &mut self,
-        input: Vector<'_>,
-        output: Vector<'_>,
-        count: usize,
-        element: Element,
-    ) -> Result<(), SharedGpuError> {
-        if self.hosts.len() == 1 {
-            return self.one.allgather(input, output, count, element);
-        }
-        self.gathered(Gathered::All, input, output, count, element)
-    }
-
-    /// As [`SharedGpu::alltoall`](crate::SharedGpu::alltoall).
-    ///
-    /// # Errors
-    /// As [`allgather`](Self::allgather); [`SharedGpuError::SmallBuffer`] where not a word for each rank of each fits.
-    pub fn alltoall(
-        &mut self,
-        input: Vector<'_>,
-        output: Vector<'_>,
-        count: usize,
-        element: Element,
-    ) -> Result<(), SharedGpuError> {
-        if self.hosts.len() == 1 {
-            return self.one.alltoall(input, output, count, element);
-        }
-        self.gathered(Gathered::Exchanged, input, output, count, element)
-    }
-
-    /// As [`SharedGpu::reduce_scatter`](crate::SharedGpu::reduce_scatter).
-    ///
-    /// # Errors
-    /// As [`allgather`](Self::allgather).
-    pub fn reduce_scatter(
-        &mut self,
-        input: Vector<'_>,
-        output: Vector<'_>,
-        count: usize,
-        element: Element,
-        op: Op,
-    ) -> Result<(), SharedGpuError> {
-        if self.hosts.len() == 1 {
-            return self.one.reduce_scatter(input, output, count, element, op);
-        }
-        self.gathered(Gathered::Reduced(op), input, output, count, element)
     }
 
     /// As [`SharedGpu::barrier`](crate::SharedGpu::barrier).

@@ -1,6 +1,6 @@
 //! The crate's kernels and their arguments.
 
-use ggas_gpu::{Gpu, Module};
+use ggas_gpu::{Gpu, Launch, Module, Stream};
 
 use crate::SharedGpuError;
 
@@ -65,6 +65,23 @@ unsafe extern "C" {
 pub(crate) unsafe fn reduce(args: &Reduce) {
     // SAFETY: the structure is the kernel's; the caller's contract.
     unsafe { ggas_shared_gpu_reduce_on_host(args) };
+}
+
+/// Queues the reduction's kernel on a GPU.
+///
+/// # Safety
+/// The stream is of the module's GPU. The vectors are in memory that it reaches until the stream is idle; nobody else writes to them or
+/// reads the result until then.
+pub(crate) unsafe fn enqueue_reduce(
+    module: &Module,
+    stream: &Stream,
+    args: &Reduce,
+) -> Result<(), SharedGpuError> {
+    let blocks = args.count.div_ceil(256).clamp(1, 512) as u32;
+    // SAFETY: the structure is this kernel's; the caller's contract. No block waits for another.
+    let launch = unsafe { Launch::new(module, REDUCE, blocks, 256, args) };
+    // SAFETY: as above.
+    Ok(unsafe { launch.enqueue(stream.as_raw()) }?)
 }
 
 /// Makes the kernels known to the CPU executor.

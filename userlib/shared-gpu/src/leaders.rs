@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ggas_clock::{Backoff, Clock, Ladder};
-use ggas_kernels::{Mapped, Processor};
+use ggas_kernels::{KernelMem, Mapped, Processor};
 use ggas_members::LossGuard;
 use ggas_rma::{Address, Connection, HostBuffer, Node, Port, PortConfig, PortError, PostError, Region, Spec};
 
+use crate::across::{Across, ChoosingAcross, Through};
 use crate::circle::Circle;
 use crate::plan::Fault;
 use crate::process::{NOBODY, fault_of, is_later};
@@ -35,6 +36,14 @@ struct Link {
     connection: Connection,
     /// Of its words and slots.
     nla: u64,
+    /// Of its slots in GPU memory.
+    on_gpu: u64,
+}
+
+/// Slots in GPU memory, at the same places as those in host memory. Words are in host memory alone.
+struct OnGpu {
+    memory: Arc<KernelMem>,
+    region: Region,
 }
 
 /// This rank as the leader of its host.
@@ -42,7 +51,15 @@ pub(crate) struct Leaders {
     // Unmapped, and unregistered, before the port closes.
     mapped: Mapped,
     region: Region,
+    /// Where some call takes it.
+    on_gpu: Option<OnGpu>,
     port: Port,
+    /// How calls are made.
+    choosing: ChoosingAcross,
+    /// How this one is.
+    across: Across,
+    /// Bytes that were put through host memory, and through the GPU's.
+    put: [u64; 2],
     /// By host; `None`: this one.
     links: Vec<Option<Link>>,
     /// As the job numbers them.
@@ -60,39 +77,44 @@ pub(crate) struct Leaders {
 }
 
 impl Leaders {
-    /// Collective over the circle's world: `None` where this rank leads no host, as the circle's members do.
+    /// Collective over the circle's world: `None` where this rank leads no host, as the circle's members do. All have the same
+    /// `choosing`.
     pub(crate) fn new(
         circle: &Circle<'_>,
         node: Option<&Node>,
         processor: &Processor,
+        choosing: ChoosingAcross,
         timeout: Duration,
         ladder: Ladder,
     ) -> Result<Option<Leaders>, SharedGpuError> {
         let hosts = circle.ranks();
         let slot = slot_bytes(hosts);
+        let end = layout(hosts, slot).end;
         let make = || {
             let port = node.ok_or(SharedGpuError::OtherHost)?.open_port(PortConfig::default())?;
-            let memory = HostBuffer::zeroed(layout(hosts, slot).end).map_err(PortError::from)?;
+            let memory = HostBuffer::zeroed(end).map_err(PortError::from)?;
             let region = port.register(memory)?;
             // SAFETY: the region keeps the memory, and goes behind the mapping; all use of it is by addresses.
             let mapped = unsafe { processor.map_host(region.address() as *mut u8, region.len()) }?;
             let Address { node, vpid } = port.address();
-            let place = [u64::from(node), u64::from(vpid), region.nla(0)?];
-            Ok((port, region, mapped, place))
+            let on_gpu = choosing.needs_gpu().then(|| OnGpu::new(&port, processor, end)).transpose()?;
+            let nla = on_gpu.as_ref().map_or(Ok(0), |slots| slots.region.nla(0))?;
+            let place = [u64::from(node), u64::from(vpid), region.nla(0)?, nla];
+            Ok((port, region, on_gpu, mapped, place))
         };
         let made = circle.agree(circle.rank().map(|_| make()).transpose())?;
         let said = made.iter().flat_map(|(.., place)| place).flat_map(|word| word.to_ne_bytes());
         let all = circle.exchange(&said.collect::<Vec<u8>>())?;
-        let Some(((port, region, mapped, _), me)) = made.zip(circle.rank()) else { return Ok(None) };
+        let Some(((port, region, on_gpu, mapped, _), me)) = made.zip(circle.rank()) else { return Ok(None) };
         let link = |(host, said): (usize, &Vec<u8>)| {
             let words: Vec<u64> = said.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
             let other = SharedGpuError::Peer {
                 rank: circle.members()[host] as usize,
                 what: "it runs another version".to_owned(),
             };
-            let [node, vpid, nla] = words[..] else { return Err(other) };
+            let [node, vpid, nla, on_gpu] = words[..] else { return Err(other) };
             let connection = port.connect(Address::new(node as u16, vpid as u8));
-            Ok((host != me).then_some(Link { connection, nla }))
+            Ok((host != me).then_some(Link { connection, nla, on_gpu }))
         };
         let links = all.iter().enumerate().map(link).collect::<Result<_, _>>()?;
         let (dead, losses) = circle.world().watch();
@@ -101,7 +123,11 @@ impl Leaders {
         Ok(Some(Leaders {
             mapped,
             region,
+            on_gpu,
             port,
+            choosing,
+            across: Across::default(),
+            put: [0; 2],
             links,
             ranks,
             me,
@@ -122,6 +148,26 @@ impl Leaders {
 
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
+    }
+
+    /// Has the next rounds made as is chosen for a call with results of so many bytes.
+    pub(crate) fn take(&mut self, collective: Collective, bytes: usize) {
+        self.across = self.choosing.choice(collective, bytes).0;
+    }
+
+    /// How rounds are made.
+    pub(crate) fn across(&self) -> Across {
+        self.across
+    }
+
+    /// Bytes that this leader has put to others through such memory.
+    pub(crate) fn put_bytes(&self, through: Through) -> u64 {
+        self.put[through as usize]
+    }
+
+    /// Slots in GPU memory, if rounds go through these.
+    fn on_gpu(&self) -> Option<&OnGpu> {
+        self.on_gpu.as_ref().filter(|_| self.across.through == Through::Gpu)
     }
 
     /// Hosts, and which of them this is.
@@ -155,10 +201,10 @@ impl Leaders {
 
     /// Where such a place is for copies of the processor.
     pub(crate) fn address(&self, place: usize) -> u64 {
-        self.mapped.address() + place as u64
+        self.on_gpu().map_or(self.mapped.address(), |slots| slots.memory.address()) + place as u64
     }
 
-    /// Where it is for the host.
+    /// Where it is for the host, if rounds go through host memory.
     pub(crate) fn on_host(&self, place: usize) -> u64 {
         self.region.address() + place as u64
     }
@@ -176,12 +222,15 @@ impl Leaders {
         let set = self.next();
         self.rounds += 1;
         let word = self.rounds << CALL_BITS | u64::from(call & ((1 << CALL_BITS) - 1));
+        let mut put_bytes = 0;
         let (landing, flag) = (self.landing(set, self.me) as u64, flag(set, self.hosts(), self.me) as u64);
         for (host, link) in self.links.iter().enumerate() {
-            let Some(Link { connection, nla }) = link else { continue };
+            let Some(Link { connection, nla, on_gpu }) = link else { continue };
+            let (region, slots) = self.on_gpu().map_or((&self.region, nla), |slots| (&slots.region, on_gpu));
             let put = match puts(host).filter(|(_, bytes)| *bytes > 0) {
                 Some((from, bytes)) => {
-                    connection.put(&self.region, from, bytes, nla + landing, Spec::empty())
+                    put_bytes += bytes as u64;
+                    connection.put(region, from, bytes, slots + landing, Spec::empty())
                 }
                 None => Ok(()),
             };
@@ -189,6 +238,8 @@ impl Leaders {
             put.and_then(|()| connection.immediate_put(word, 8, nla + flag, Spec::empty()))
                 .map_err(|error| self.refused(host, error))?;
         }
+        let through = if self.on_gpu().is_some() { Through::Gpu } else { Through::Host };
+        self.put[through as usize] += put_bytes;
         (0..self.hosts()).filter(|host| *host != self.me).try_for_each(|host| self.wait(set, host, word))?;
         self.over = self.rounds;
         Ok(())
@@ -241,7 +292,7 @@ impl Leaders {
         };
         let word = fault_of((self.over as u32).wrapping_add(1), word);
         let at = given_up(self.hosts(), self.me) as u64;
-        for Link { connection, nla } in self.links.iter().flatten() {
+        for Link { connection, nla, .. } in self.links.iter().flatten() {
             // Whom it does not reach is gone, or waits no longer than its time-out.
             let _ = connection.try_immediate_put(word, 8, nla + at, Spec::empty());
         }
@@ -253,6 +304,15 @@ impl Leaders {
             PostError::PeerLost(_) => SharedGpuError::PeerLost { rank: self.ranks[host] },
             error => error.into(),
         }
+    }
+}
+
+impl OnGpu {
+    /// On the CPU executor in its memory.
+    fn new(port: &Port, processor: &Processor, bytes: usize) -> Result<OnGpu, SharedGpuError> {
+        let memory = Arc::new(processor.alloc(bytes)?);
+        let region = port.register_kernel_memory(memory.clone())?;
+        Ok(OnGpu { memory, region })
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod across;
 mod btb;
 mod call;
 mod choosing;
@@ -45,6 +46,7 @@ mod tests;
 mod tuning;
 mod vector;
 
+pub use across::{Across, ChosenBy, HostChoice, HostChoices, HostTable, Through};
 pub use choosing::{Copier, Copies};
 pub use config::{Config, Directory};
 pub use elements::{Element, Op};

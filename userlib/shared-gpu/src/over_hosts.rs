@@ -1,15 +1,19 @@
 //! Collectives of the leaders of hosts, by rounds of puts (`leaders.rs`). Vectors go through host memory, where the leaders' cores reduce
-//! them, in the order of hosts.
+//! them, or through that of their GPUs, which reduce them (`across.rs`); in the order of hosts.
 //!
-//! What is short goes whole in one round; of what is long each host has a part: it gets that of all, and gives it to all (a
+//! What is short, or chosen to, goes whole in one round; of what is long each host has a part: it gets that of all, and gives it to all (a
 //! reduce-scatter and an allgather, or from a root a scatter and an allgather), so that each vector crosses each host's link about once
 //! each way.
 
 use std::ops::Range;
 
+use ggas_gpu::Module;
+use ggas_kernels::Processor;
+
+use crate::across::Through;
 use crate::leaders::Leaders;
 use crate::mover::Mover;
-use crate::{Element, Op, SharedGpuError, kernel};
+use crate::{Collective, Element, Op, SharedGpuError, kernel};
 
 /// Bytes up to which a vector goes whole to all hosts.
 const SHORT: usize = 4 << 10;
@@ -50,15 +54,34 @@ impl Strip {
 pub(crate) struct OverHosts {
     leaders: Leaders,
     mover: Mover,
+    /// The kernels of a GPU, which reduces what goes through its memory.
+    module: Option<Module>,
 }
 
 impl OverHosts {
-    pub(crate) fn new(leaders: Leaders, mover: Mover) -> OverHosts {
-        OverHosts { leaders, mover }
+    pub(crate) fn new(
+        leaders: Leaders,
+        mover: Mover,
+        processor: &Processor,
+    ) -> Result<OverHosts, SharedGpuError> {
+        let module = match processor {
+            Processor::Gpu(gpu) => Some(kernel::load(gpu.device())?),
+            _ => None,
+        };
+        Ok(OverHosts { leaders, mover, module })
+    }
+
+    /// Has the next call, with results of so many bytes, made as is chosen for it.
+    pub(crate) fn take(&mut self, collective: Collective, bytes: usize) {
+        self.leaders.take(collective, bytes);
     }
 
     pub(crate) fn leaders(&mut self) -> &mut Leaders {
         &mut self.leaders
+    }
+
+    pub(crate) fn put_bytes(&self, through: Through) -> u64 {
+        self.leaders.put_bytes(through)
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -80,7 +103,7 @@ impl OverHosts {
     ) -> Result<(), SharedGpuError> {
         for part in self.parts(bytes, element) {
             let (at, bytes) = (at + part.start as u64, part.len());
-            if bytes <= SHORT {
+            if self.is_whole(bytes) {
                 self.reduce_short(call, root, (at, bytes), element, op)?;
             } else {
                 self.reduce_long(call, root, (at, bytes), element, op)?;
@@ -105,7 +128,7 @@ impl OverHosts {
         self.leaders.round(call, |host| takes(host).then_some((own, bytes)))?;
         if takes(me) {
             let sum = self.leaders.stage(set, 0);
-            self.add(set, sum, bytes, element, op);
+            self.add(set, sum, bytes, element, op)?;
             self.copy_in(at, sum, bytes)?;
         }
         self.mover.finish()
@@ -124,7 +147,8 @@ impl OverHosts {
         let set = self.spread(call, at, &shares)?;
         let next = self.leaders.next();
         let sum = self.leaders.stage(next, 0);
-        self.add(set, sum, shares[me].len(), element, op);
+        self.add(set, sum, shares[me].len(), element, op)?;
+        self.mover.finish()?;
         self.collect(call, root, at, &shares)
     }
 
@@ -140,7 +164,7 @@ impl OverHosts {
         for part in self.parts(bytes, element) {
             let (at, bytes) = (at + part.start as u64, part.len());
             let set = self.leaders.next();
-            if bytes <= SHORT {
+            if self.is_whole(bytes) {
                 let from = self.leaders.stage(set, 0);
                 if me == root {
                     self.copy_out(from, at, bytes)?;
@@ -223,16 +247,22 @@ impl OverHosts {
             self.leaders.round(call, |host| Some((places[host], out[host].left(from, slot))))?;
             // The own slot of stages is not put from.
             let sum = self.leaders.stage(set, me);
-            self.add(set, sum, into.left(from, slot), element, op);
+            self.add(set, sum, into.left(from, slot), element, op)?;
             self.unpack(into, from, sum)?;
             self.mover.finish()?;
         }
         Ok(())
     }
 
-    /// Parts of a vector that two rounds take; one at least, so that hosts meet.
+    /// Whether a part of a vector goes to all hosts in one round.
+    fn is_whole(&self, bytes: usize) -> bool {
+        self.leaders.across().whole || bytes <= SHORT
+    }
+
+    /// Parts of a vector that one round takes, or two; one at least, so that hosts meet.
     fn parts(&self, bytes: usize, element: Element) -> impl Iterator<Item = Range<usize>> + use<> {
-        let most = self.leaders.hosts() * (self.leaders.slot() - element.size());
+        let shares = if self.leaders.across().whole { 1 } else { self.leaders.hosts() };
+        let most = shares * (self.leaders.slot() - element.size());
         let most = most / element.size() * element.size();
         (0..bytes.max(1)).step_by(most).map(move |from| from..bytes.min(from + most))
     }
@@ -279,12 +309,21 @@ impl OverHosts {
         self.mover.finish()
     }
 
-    /// All hosts' bytes that landed in this set, the own ones among them, to another place.
-    fn add(&self, set: usize, to: usize, bytes: usize, element: Element, op: Op) {
+    /// All hosts' bytes that landed in this set, the own ones among them, to another place; or that is queued behind copies.
+    fn add(
+        &self,
+        set: usize,
+        to: usize,
+        bytes: usize,
+        element: Element,
+        op: Op,
+    ) -> Result<(), SharedGpuError> {
+        let on_gpu = self.leaders.across().through == Through::Gpu;
+        let at = |place| if on_gpu { self.leaders.address(place) } else { self.leaders.on_host(place) };
         let args = kernel::Reduce {
-            result: self.leaders.on_host(to),
-            first: self.leaders.on_host(self.leaders.landing(set, 0)),
-            slots: self.leaders.on_host(self.leaders.landing(set, 1)),
+            result: at(to),
+            first: at(self.leaders.landing(set, 0)),
+            slots: at(self.leaders.landing(set, 1)),
             stride: self.leaders.slot() as u64,
             count: (bytes / element.size()) as u64,
             number: self.leaders.hosts() as u32 - 1,
@@ -292,8 +331,14 @@ impl OverHosts {
             op: op as u32,
             reserved: 0,
         };
-        // SAFETY: slots of this leader, as long as that, into which nobody puts before its next round.
+        if on_gpu && let (Mover::Gpu(stream), Some(module)) = (&self.mover, &self.module) {
+            // SAFETY: slots of this leader in memory of its GPU, as long as that, into which nobody puts before its next round, in front of
+            // which the caller finishes.
+            return unsafe { kernel::enqueue_reduce(module, stream, &args) };
+        }
+        // SAFETY: likewise, in host memory.
         unsafe { kernel::reduce(&args) };
+        Ok(())
     }
 
     /// To a slot, from a vector.

@@ -8,7 +8,7 @@ use ggas_clock::Ladder;
 use ggas_gpu::{Module, Stream};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
-use crate::kernel::{self, BULK, REDUCE, Reduce, STORE, WORDS, Words};
+use crate::kernel::{self, BULK, Reduce, STORE, WORDS, Words};
 use crate::memory::Shared;
 use crate::mps::Before;
 use crate::peers::Peers;
@@ -193,11 +193,8 @@ impl Process {
                 Ok(())
             }
             Engine::Gpu { module, lanes: [work, ..], .. } => {
-                let blocks = args.count.div_ceil(256).clamp(1, 512) as u32;
-                // SAFETY: the structure is this kernel's; what it names as above. No block waits for another.
-                let launch = unsafe { ggas_gpu::Launch::new(module, REDUCE, blocks, 256, args) };
-                // SAFETY: a stream of this GPU; `block_on` returns when it is done.
-                Ok(unsafe { launch.enqueue(work.as_raw()) }?)
+                // SAFETY: a stream of this GPU; what it names as above; `block_on` returns when it is done.
+                unsafe { kernel::enqueue_reduce(module, work, args) }
             }
         }
     }

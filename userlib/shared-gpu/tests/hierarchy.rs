@@ -51,7 +51,13 @@ impl Rank {
 /// Nothing is forced.
 fn by_size(job: &Job, gpus: u32, timeout: Duration) -> HierarchyConfig {
     let of = || Config { buffer: 64 << 10, timeout, ..Config::default() };
-    HierarchyConfig { inside: of(), between: of(), flat: None, gpu: Some(job.rank() % gpus) }
+    HierarchyConfig {
+        inside: of(),
+        between: of(),
+        flat: None,
+        gpu: Some(job.rank() % gpus),
+        ..HierarchyConfig::default()
+    }
 }
 
 /// Several chunks.

@@ -33,7 +33,12 @@ struct Rank {
 
 fn config(job: &Job, gpus: u32, timeout: Duration) -> HierarchyConfig {
     let of = || Config { buffer: 1 << 20, algorithm: Some(Algorithm::Gsb), timeout, ..Config::default() };
-    HierarchyConfig { inside: of(), between: of(), flat: None, gpu: Some(job.rank() / 2 % gpus) }
+    HierarchyConfig {
+        inside: of(),
+        between: of(),
+        gpu: Some(job.rank() / 2 % gpus),
+        ..HierarchyConfig::default()
+    }
 }
 
 fn network(job: &Job) -> SimNetwork {

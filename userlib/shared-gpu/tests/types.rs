@@ -77,7 +77,7 @@ impl Rank {
     fn new(job: &Job, gpus: u32, algorithm: Option<Algorithm>, flat: Option<Algorithm>) -> Rank {
         let of = || Config { buffer: 16 << 10, algorithm, timeout: SOON, ..Config::default() };
         let gpu = Some(job.rank() % gpus);
-        let config = HierarchyConfig { inside: of(), between: of(), flat, gpu };
+        let config = HierarchyConfig { inside: of(), between: of(), flat, gpu, ..HierarchyConfig::default() };
         let processor = processor(job);
         let all = Hierarchy::new(job, None, &processor, &config).expect("set up");
         let memory = || processor.alloc(8 * RANKS * COUNT + 8).expect("memory");
