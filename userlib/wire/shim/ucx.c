@@ -32,6 +32,12 @@ int ggas_ucx_draw(struct ggas_endpoint *e, uint64_t *number)
 	return 0;
 }
 
+/* Behind ggas_ucx_parcel() the message is there. */
+static void *room(struct ggas_endpoint *e)
+{
+	return e->free_sends ? e->free_sends->buffer : NULL;
+}
+
 static int endpoint_send(struct ggas_endpoint *e, uint64_t to, const void *bytes, size_t len)
 {
 	struct peer *peer = (void *)(uintptr_t)to;
@@ -42,7 +48,8 @@ static int endpoint_send(struct ggas_endpoint *e, uint64_t to, const void *bytes
 	parcel = ggas_ucx_parcel(e, peer, MESSAGE);
 	if (!parcel)
 		return GGAS_AGAIN;
-	memcpy(parcel->buffer, bytes, len);
+	if (bytes != parcel->buffer)
+		memcpy(parcel->buffer, bytes, len);
 	return ggas_ucx_launch(parcel, parcel->buffer, len);
 }
 
@@ -55,28 +62,26 @@ static int address(struct ggas_endpoint *e, void *bytes, size_t *len)
 	return 0;
 }
 
-static int endpoint_poll(struct ggas_endpoint *e, struct ggas_event events[GGAS_EVENTS_MAX])
+static int endpoint_poll(struct ggas_endpoint *e, struct ggas_event events[GGAS_EVENTS_MAX], ggas_taker take, void *whose)
 {
 	struct inbox *in = &e->inbox;
 	int count = 0;
 
 	if (in->taken == in->count) {
-		in->taken = in->count = in->used = 0;
+		in->taken = in->count = 0;
 		ggas_ucx_enter_gpu(e);
 		ggas_ucx_bury(e);
+		e->take = take;
+		e->whose = whose;
 		UCX(ucp_worker_progress)(e->worker);
+		e->take = NULL;
 		ggas_ucx_serve(e);
 		ggas_ucx_leave_gpu(e);
 	}
 	if (e->broken)
 		return e->broken;
-	for (; count < GGAS_EVENTS_MAX && in->taken < in->count; count++) {
+	for (; count < GGAS_EVENTS_MAX && in->taken < in->count; count++)
 		events[count] = in->events[in->taken++];
-		if (events[count].kind == GGAS_MESSAGE) {
-			events[count].bytes = in->bytes + events[count].token;
-			events[count].token = 0;
-		}
-	}
 	return count;
 }
 
@@ -137,7 +142,6 @@ static void endpoint_close(struct ggas_endpoint *e)
 	}
 	ggas_ucx_memory_close(e);
 	free(e->inbox.events);
-	free(e->inbox.bytes);
 	free(e->address);
 	free(e->buffers);
 	free(e);
@@ -145,7 +149,7 @@ static void endpoint_close(struct ggas_endpoint *e)
 
 static int set_up_parcels(struct ggas_endpoint *e)
 {
-	char *buffer = e->buffers = malloc((size_t)SENDS * GGAS_MESSAGE_MAX + (size_t)PIECES * PIECE);
+	char *buffer = e->buffers = calloc(1, (size_t)SENDS * GGAS_MESSAGE_MAX + (size_t)PIECES * PIECE);
 
 	if (!buffer)
 		return UCS_ERR_NO_MEMORY;
@@ -239,6 +243,7 @@ const struct ggas_wire ggas_ucx = {
 	.import = ggas_ucx_import,
 	.forget = ggas_ucx_forget,
 	.send = endpoint_send,
+	.room = room,
 	.write = ggas_ucx_write,
 	.write_behind = ggas_ucx_write_behind,
 	.read = ggas_ucx_read,

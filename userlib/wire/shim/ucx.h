@@ -141,12 +141,10 @@ struct region {
 	bool gpu;
 };
 
-/* What happened, until the caller has it. Of a message, `token` is where its bytes begin. */
+/* What happened, until the caller has it; not what came, which the caller takes while UCX has it. */
 struct inbox {
 	struct ggas_event *events;
 	size_t count, taken, room;
-	char *bytes;
-	size_t used, bytes_room;
 };
 
 struct ggas_endpoint {
@@ -170,6 +168,9 @@ struct ggas_endpoint {
 	void *cuda; /* context of its GPU, once memory of it is moved */
 	int32_t device;
 	bool entered;
+	/* While the caller polls. */
+	ggas_taker take;
+	void *whose;
 	int broken;
 	uint64_t random[32];
 	size_t randoms;
@@ -206,6 +207,8 @@ void ggas_ucx_gpu_close(struct ggas_endpoint *e);
 
 /* ucx_parcels.c */
 void ggas_ucx_tell(struct ggas_endpoint *e, const struct ggas_event *event);
+/* The caller has it at once, if he polls. As of ggas_taker. */
+int ggas_ucx_offer(const struct ggas_endpoint *e, const struct ggas_event *event);
 ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_len, void *data, size_t len,
 				 const ucp_am_recv_param_t *param);
 /* Takes a parcel from its list; NULL: there is none for this peer. */

@@ -410,8 +410,9 @@ static ucs_status_t on_led(void *arg, const void *header, size_t header_len, voi
 			   const ucp_am_recv_param_t *param)
 {
 	struct ggas_endpoint *e = arg;
-	struct ggas_event event = { .kind = GGAS_WRITTEN };
 	const size_t led_len = header_len - sizeof(struct head);
+	const char *led = (const char *)header + sizeof(struct head);
+	struct ggas_event event = { .kind = GGAS_LED, .bytes = led, .len = led_len, .more = data, .more_len = len };
 	struct head head;
 	struct peer *peer;
 	char *to;
@@ -423,10 +424,13 @@ static ucs_status_t on_led(void *arg, const void *header, size_t header_len, voi
 	to = peer && !peer->failed ? allowed(e, &head, head.offset, led_len + len, true) : NULL;
 	if (!to)
 		return UCS_OK;
-	memcpy(to, (const char *)header + sizeof(head), led_len);
-	memcpy(to + led_len, data, len);
 	event.immediate = head.immediate;
-	ggas_ucx_tell(e, &event);
+	if (ggas_ucx_offer(e, &event))
+		return UCS_OK;
+	memcpy(to, led, led_len);
+	memcpy(to + led_len, data, len);
+	event.kind = GGAS_WRITTEN;
+	ggas_ucx_offer(e, &event);
 	return UCS_OK;
 }
 

@@ -5,54 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An array of the inbox with as much room as wanted, or NULL. */
-static void *grow(void *array, size_t *room, size_t wanted, size_t size)
-{
-	size_t more = *room ? *room : 1024;
-
-	if (wanted <= *room)
-		return array;
-	while (more < wanted)
-		more *= 2;
-	array = realloc(array, more * size);
-	if (array)
-		*room = more;
-	return array;
-}
-
 void ggas_ucx_tell(struct ggas_endpoint *e, const struct ggas_event *event)
 {
 	struct inbox *in = &e->inbox;
-	struct ggas_event *events = grow(in->events, &in->room, in->count + 1, sizeof(*event));
 
-	if (!events) {
-		e->broken = UCS_ERR_NO_MEMORY;
-		return;
+	if (in->count == in->room) {
+		const size_t room = in->room ? 2 * in->room : 1024;
+		struct ggas_event *events = realloc(in->events, room * sizeof(*event));
+
+		if (!events) {
+			e->broken = UCS_ERR_NO_MEMORY;
+			return;
+		}
+		in->events = events;
+		in->room = room;
 	}
-	in->events = events;
 	in->events[in->count++] = *event;
+}
+
+int ggas_ucx_offer(const struct ggas_endpoint *e, const struct ggas_event *event)
+{
+	return e->take ? e->take(e->whose, event) : 0;
 }
 
 ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_len, void *data, size_t len,
 			       const ucp_am_recv_param_t *param)
 {
-	struct ggas_endpoint *e = arg;
-	struct inbox *in = &e->inbox;
-	struct ggas_event event = { .kind = GGAS_MESSAGE, .token = in->used, .len = len };
-	char *bytes;
+	const struct ggas_event event = { .kind = GGAS_MESSAGE, .bytes = data, .len = len };
 
 	(void)header;
 	if (header_len || len > GGAS_MESSAGE_MAX || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
 		return UCS_OK; /* not of an endpoint like this */
-	bytes = grow(in->bytes, &in->bytes_room, in->used + len + 1, 1);
-	if (!bytes) {
-		e->broken = UCS_ERR_NO_MEMORY;
-		return UCS_OK;
-	}
-	in->bytes = bytes;
-	memcpy(in->bytes + in->used, data, len);
-	in->used += len;
-	ggas_ucx_tell(e, &event);
+	ggas_ucx_offer(arg, &event);
 	return UCS_OK;
 }
 

@@ -57,6 +57,7 @@ enum ggas_event_kind {
 	GGAS_FAILED,      /* the operation token failed */
 	GGAS_UNSENT,      /* a message to peer token was lost */
 	GGAS_GONE,        /* peer token is not reached any more */
+	GGAS_LED,         /* to a taker alone: a write_behind() of a peer, not in our memory yet: bytes, len are in front of more, more_len */
 };
 
 struct ggas_event {
@@ -67,7 +68,15 @@ struct ggas_event {
 	uint64_t len;
 	int32_t error; /* of GGAS_FAILED, GGAS_UNSENT and GGAS_GONE */
 	uint32_t reserved;
+	const void *more;
+	uint64_t more_len;
 };
+
+/*
+ * Has an event in the middle of poll(), so that bytes need not be kept: GGAS_MESSAGE, GGAS_LED, GGAS_WRITTEN. Not 0: what is led is taken,
+ * and goes to no memory; else GGAS_WRITTEN follows. It calls nothing here.
+ */
+typedef int (*ggas_taker)(void *whose, const struct ggas_event *event);
 
 struct ggas_endpoint;
 
@@ -116,15 +125,16 @@ struct ggas_wire {
 	int (*write_behind)(struct ggas_endpoint *endpoint, uint64_t peer, const void *head, size_t head_len,
 			    const struct ggas_span *span, uint32_t immediate, uint64_t token);
 	int (*read)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span, uint64_t token);
-	/* Moves things on. The number of events, or a negative error. */
-	int (*poll)(struct ggas_endpoint *endpoint, struct ggas_event events[GGAS_EVENTS_MAX]);
+	/* Moves things on. The number of events, without those that the taker had, or a negative error. */
+	int (*poll)(struct ggas_endpoint *endpoint, struct ggas_event events[GGAS_EVENTS_MAX], ggas_taker take,
+		    void *whose);
 	/* A descriptor, or -1. It may be slept on when arm() returned 0; 1: poll() first. */
 	int (*descriptor)(struct ggas_endpoint *endpoint);
 	int (*arm)(struct ggas_endpoint *endpoint);
 };
 
 /* src/table.rs asserts the same. */
-_Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 40, "a structure has changed");
+_Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 56, "a structure has changed");
 _Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
 _Static_assert(sizeof(struct ggas_wire) == 21 * sizeof(void *), "the table has changed");
 

@@ -13,6 +13,7 @@ use crate::library::{Library, text};
 use crate::offer::Offer;
 use crate::slots::{Id, Slots};
 use crate::table::{self, ADDRESS_MAX, AGAIN, EVENTS_MAX, KEY_MAX, RawEndpoint, RawEvent, RawSpan, Table};
+use crate::taker::{Taker, take};
 
 /// Most bytes of a message.
 pub const MESSAGE_MAX: usize = table::MESSAGE_MAX;
@@ -152,8 +153,17 @@ impl Endpoint {
             let call = unsafe { text(call) };
             return Err(library.failed(format!("{call} of {provider}"), error));
         };
-        let none =
-            RawEvent { kind: 0, immediate: 0, token: 0, bytes: ptr::null(), len: 0, error: 0, reserved: 0 };
+        let none = RawEvent {
+            kind: 0,
+            immediate: 0,
+            token: 0,
+            bytes: ptr::null(),
+            len: 0,
+            error: 0,
+            reserved: 0,
+            more: ptr::null(),
+            more_len: 0,
+        };
         Ok(Endpoint {
             library,
             offer: choice.offer.clone(),
@@ -453,9 +463,13 @@ impl Endpoint {
 
     /// Moves everything on, and tells what happened. How many events there were; 0: nothing is there now.
     #[inline]
-    pub fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
-        // SAFETY: as many places as the shim's poll may fill.
-        let count = unsafe { (self.table.poll)(self.raw.as_ptr(), self.events.as_mut_ptr()) };
+    pub fn poll<F: FnMut(Event<'_>)>(&mut self, mut each: F) -> Result<usize, WireError> {
+        let mut taker = Taker { each: &mut each, had: 0 };
+        let whose = (&raw mut taker).cast();
+        // SAFETY: as many places as the shim's poll may fill; and `take` has its own kind of taker until that returns.
+        let count =
+            unsafe { (self.table.poll)(self.raw.as_ptr(), self.events.as_mut_ptr(), take::<F>, whose) };
+        let had = taker.had;
         if count < 0 {
             return Err(self.library.failed("polling", count));
         }
@@ -471,7 +485,7 @@ impl Endpoint {
                 _ => self.tell_end(&event, &mut each),
             }
         }
-        Ok(count as usize)
+        Ok(had + count as usize)
     }
 
     /// A descriptor that is readable when there is something to poll, for `poll(2)`; `None` where the provider has none.

@@ -10,6 +10,9 @@ pub enum Event<'a> {
     Message(&'a [u8]),
     /// A peer's [write](crate::Endpoint::write) with this immediate value is in our memory.
     Written(u32),
+    /// A peer's [write](crate::Endpoint::write_behind) is there, and not in our memory yet. Who [takes](Led::take) it needs it nowhere else;
+    /// otherwise [`Written`](Event::Written) follows. UCX tells of it, libfabric does not.
+    Led(Led<'a>),
     /// A transfer is over: its source may be used again, its data are there.
     Done {
         /// The caller's.
@@ -37,4 +40,35 @@ pub enum Event<'a> {
         /// What the library said.
         why: String,
     },
+}
+
+/// What a peer writes, while the library has it.
+#[derive(Debug)]
+pub struct Led<'a> {
+    immediate: u32,
+    head: &'a [u8],
+    bytes: &'a [u8],
+    taken: &'a mut bool,
+}
+
+impl<'a> Led<'a> {
+    /// One that is offered: `taken` says whether it was.
+    pub fn new(immediate: u32, head: &'a [u8], bytes: &'a [u8], taken: &'a mut bool) -> Led<'a> {
+        Led { immediate, head, bytes, taken }
+    }
+
+    /// The peer's number for it.
+    pub fn immediate(&self) -> u32 {
+        self.immediate
+    }
+
+    /// What is in front, and what is behind it.
+    pub fn parts(&self) -> (&'a [u8], &'a [u8]) {
+        (self.head, self.bytes)
+    }
+
+    /// It goes to no memory, and nothing more is told of it.
+    pub fn take(self) {
+        *self.taken = true;
+    }
 }

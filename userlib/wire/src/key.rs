@@ -13,7 +13,8 @@ const HEAD: usize = 8;
 
 impl Key {
     pub(crate) fn new(region_len: u64, of_library: &[u8]) -> Key {
-        let mut bytes = region_len.to_le_bytes().to_vec();
+        let mut bytes = Vec::with_capacity(HEAD + of_library.len());
+        bytes.extend_from_slice(&region_len.to_le_bytes());
         bytes.extend_from_slice(of_library);
         Key(bytes)
     }

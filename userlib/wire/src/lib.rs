@@ -31,11 +31,12 @@ mod library;
 mod offer;
 mod slots;
 mod table;
+mod taker;
 
 pub use choice::{Choice, Reason, choose, choose_of};
 pub use endpoint::{Endpoint, HEAD_MAX, MESSAGE_MAX, Peer, Place, Region, Remote, Taken, Transfer};
 pub use error::WireError;
-pub use event::Event;
+pub use event::{Event, Led};
 pub use gpu::{GpuChoice, GpuReason, GpuWay};
 pub use key::Key;
 pub use library::{Library, Version};

@@ -29,6 +29,7 @@ pub const DONE: u32 = 3;
 pub const FAILED: u32 = 4;
 pub const UNSENT: u32 = 5;
 pub const GONE: u32 = 6;
+pub const LED: u32 = 7;
 
 /// `struct ggas_offer`.
 #[derive(Clone, Copy)]
@@ -52,6 +53,8 @@ pub struct RawEvent {
     pub len: u64,
     pub error: i32,
     pub reserved: u32,
+    pub more: *const u8,
+    pub more_len: u64,
 }
 
 /// `struct ggas_span`.
@@ -66,7 +69,7 @@ pub struct RawSpan {
 
 // The shim asserts the same.
 const _: () =
-    assert!(size_of::<RawOffer>() == 144 && size_of::<RawEvent>() == 40 && size_of::<RawSpan>() == 40);
+    assert!(size_of::<RawOffer>() == 144 && size_of::<RawEvent>() == 56 && size_of::<RawSpan>() == 40);
 const _: () = assert!(size_of::<Table>() == 21 * size_of::<usize>());
 
 /// `struct ggas_endpoint`.
@@ -76,6 +79,9 @@ pub struct RawEndpoint {
 }
 
 type Endpoint = *mut RawEndpoint;
+
+/// `ggas_taker`.
+pub type Taker = unsafe extern "C" fn(whose: *mut c_void, event: *const RawEvent) -> c_int;
 
 /// `struct ggas_wire`.
 #[repr(C)]
@@ -129,7 +135,7 @@ pub struct Table {
         ) -> c_int,
     >,
     pub read: unsafe extern "C" fn(Endpoint, peer: u64, span: *const RawSpan, token: u64) -> c_int,
-    pub poll: unsafe extern "C" fn(Endpoint, events: *mut RawEvent) -> c_int,
+    pub poll: unsafe extern "C" fn(Endpoint, events: *mut RawEvent, take: Taker, whose: *mut c_void) -> c_int,
     pub descriptor: unsafe extern "C" fn(Endpoint) -> c_int,
     pub arm: unsafe extern "C" fn(Endpoint) -> c_int,
 }

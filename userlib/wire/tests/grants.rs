@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::{PATIENCE, pattern};
 use ggas_clock::Clock;
-use ggas_wire::{Choice, Endpoint, Event, Key, Peer, Place, Region, Taken, Transfer};
+use ggas_wire::{Choice, Endpoint, Event, Key, Library, MESSAGE_MAX, Peer, Place, Region, Taken, Transfer};
 
 const LEN: usize = 100_000;
 
@@ -164,11 +164,12 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
     const COUNT: usize = 2_000;
     const PLACE: usize = 25_000;
     let len = |number: usize| 1 + number * 7919 % (PLACE - 8);
+    let message = |number: usize| vec![number as u8; 1 + number * 31 % MESSAGE_MAX];
     let mut two = Two::new(choice);
     // SAFETY: it stays for ever, and nobody has a reference but to atomics.
     let region = unsafe { two.giver.register(two.memory.as_ptr().cast_mut().cast(), LEN) }.unwrap();
     let key = two.giver.key(region).unwrap().clone();
-    let (mut sent, mut came, mut over) = (0, 0, 0);
+    let (mut sent, mut came, mut over, mut taken_at_once) = (0, 0, 0, 0);
     let target = two.target;
     (0..LEN).for_each(|at| target[at].store(pattern(at), Relaxed));
     two.until("all of them", |two| {
@@ -176,7 +177,17 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
         if sent < COUNT && sent < came + LEN / PLACE {
             let head = (sent as u64).to_le_bytes();
             let taken = match sent % 3 {
-                0 => two.reader.send(two.peer, &head),
+                0 if sent % 2 == 0 => {
+                    let message = message(sent);
+                    match two.reader.room() {
+                        Some(room) => {
+                            room[..message.len()].copy_from_slice(&message);
+                            two.reader.send_room(two.peer, message.len())
+                        }
+                        None => Ok(Taken::Later),
+                    }
+                }
+                0 => two.reader.send(two.peer, &message(sent)),
                 _ => {
                     let (at, from) = ((sent % (LEN / PLACE) * PLACE) as u64, target[sent..].as_ptr().cast());
                     let bytes = (&head[..], from, len(sent));
@@ -198,7 +209,21 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
         two.giver
             .poll(|event| {
                 match event {
-                    Event::Message(bytes) => assert_eq!(bytes, (came as u64).to_le_bytes()),
+                    Event::Message(bytes) => assert!(bytes == message(came), "{came}"),
+                    // Some are taken while the library has them, and come nowhere else.
+                    Event::Led(led) => {
+                        let (head, body) = led.parts();
+                        assert_eq!(
+                            (led.immediate() as usize, head),
+                            (came, &(came as u64).to_le_bytes()[..])
+                        );
+                        assert!(body == bytes(&target[came..came + len(came)]), "{came}");
+                        if came % 4 != 0 {
+                            return;
+                        }
+                        led.take();
+                        taken_at_once += 1;
+                    }
                     Event::Written(number) => {
                         assert_eq!(number as usize, came);
                         let at = came % (LEN / PLACE) * PLACE;
@@ -214,6 +239,8 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
         came == COUNT
     });
     assert!(!choice.offer.keeps_order || over >= COUNT / 2, "{over}");
+    let ucx = choice.library == Library::Ucx && choice.offer.keeps_order;
+    assert_eq!(taken_at_once > 0, ucx, "what UCX has is offered");
     let beyond = (&[0_u8; 8][..], target.as_ptr().cast(), LEN);
     // SAFETY: as above.
     assert!(unsafe { two.reader.write_behind(two.peer, &key, 0, beyond, 0, 7) }.is_err());
