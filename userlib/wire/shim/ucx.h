@@ -207,7 +207,10 @@ void ggas_ucx_gpu_close(struct ggas_endpoint *e);
 
 /* ucx_parcels.c */
 void ggas_ucx_tell(struct ggas_endpoint *e, const struct ggas_event *event);
-/* The caller has it at once, if he polls. As of ggas_taker. */
+/*
+ * The caller has it at once, as of ggas_taker. Nothing comes but while he polls: of the transports only `self` would bring something while
+ * it is sent, and UCX does not take that where peers are watched. What comes while the endpoint is closed nobody hears.
+ */
 int ggas_ucx_offer(const struct ggas_endpoint *e, const struct ggas_event *event);
 ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_len, void *data, size_t len,
 				 const ucp_am_recv_param_t *param);

@@ -246,6 +246,37 @@ fn writes_keep_their_place_among_messages(choice: &Choice) {
     assert!(unsafe { two.reader.write_behind(two.peer, &key, 0, beyond, 0, 7) }.is_err());
 }
 
+/// Also where UCX may use all that it has: no message comes before somebody polls.
+fn an_endpoint_sends_to_itself(choice: &Choice) {
+    const COUNT: usize = 100;
+    let mut all = choice.clone();
+    if choice.library == Library::Ucx {
+        "all".clone_into(&mut all.offer.provider);
+    }
+    for choice in [choice, &all] {
+        let mut endpoint = Endpoint::open(choice).unwrap();
+        let itself = endpoint.insert(&endpoint.address().unwrap()).unwrap();
+        let message = |number: usize| vec![number as u8; 1 + number * 997 % MESSAGE_MAX];
+        let (mut sent, mut came, end) = (0, 0, Clock::REAL.deadline(PATIENCE));
+        while came < COUNT {
+            assert!(Clock::REAL.now() < end, "{came} of {sent} came");
+            // Several at once.
+            while sent < COUNT && endpoint.send(itself, &message(sent)).unwrap() == Taken::Yes {
+                sent += 1;
+            }
+            let take = |event: Event<'_>| match event {
+                Event::Message(bytes) => {
+                    assert!(bytes == message(came), "{came}");
+                    came += 1;
+                }
+                other => panic!("{other:?}"),
+            };
+            endpoint.poll(take).unwrap();
+            Clock::REAL.yield_now();
+        }
+    }
+}
+
 /// What says that it is an address, and is none that this library reads safely.
 fn addresses_of_other_kinds_are_refused(choice: &Choice) {
     let mut endpoint = Endpoint::open(choice).unwrap();
@@ -263,6 +294,7 @@ fn addresses_of_other_kinds_are_refused(choice: &Choice) {
 }
 
 of_each_library! {
+    an_endpoint_sends_to_itself,
     addresses_of_other_kinds_are_refused,
     writes_keep_their_place_among_messages,
     what_is_granted_is_read,
