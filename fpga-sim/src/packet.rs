@@ -136,6 +136,8 @@ pub enum Payload {
     Bytes(Box<[u8]>),
     /// Bytes in a buffer that the fabric lent.
     Lent(Lent),
+    /// So many bytes that are where they belong: the fabric had the card [write](crate::network::fabric::First::place) them.
+    Placed(u32),
     /// A reference to the sender's memory; only over a fabric with direct memory.
     ByReference(ByReference),
     /// A reference to memory of another process; its sender learns when it is dropped.
@@ -162,7 +164,7 @@ impl Payload {
             Payload::Inline { len, bytes } => Some(&bytes[..usize::from(*len).min(INLINE_MAX)]),
             Payload::Bytes(bytes) => Some(bytes),
             Payload::Lent(lent) => Some(lent.bytes()),
-            Payload::ByReference(_) | Payload::Foreign(_) | Payload::Far(_) => None,
+            Payload::Placed(_) | Payload::ByReference(_) | Payload::Foreign(_) | Payload::Far(_) => None,
         }
     }
 
@@ -175,6 +177,7 @@ impl Payload {
             Payload::Lent(lent) => lent.bytes().len(),
             Payload::Foreign(foreign) => foreign.len(),
             Payload::Far(far) => far.len(),
+            Payload::Placed(len) => *len as usize,
             Payload::ByReference(direct) => direct.runs().map(|run| run.len as usize).sum(),
         }
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use extoll_abi::{Descriptor, ErrorUnits, PageOption, regs};
+use extoll_abi::{Descriptor, ErrorUnits, Mode, PageOption, regs};
 
 use super::BURST;
 use super::access::{read_registers, write_registers};
@@ -12,7 +12,7 @@ use super::deputy;
 use super::front::FrontEnd;
 use super::notifier::Notifier;
 use super::offsets::array;
-use super::receiver::{Progress, Receiver};
+use super::receiver::{Placed, Progress, Receiver};
 use super::sender::Sender;
 use super::slots::SlotRings;
 use super::smfu::{self, SmfuInbound};
@@ -213,6 +213,22 @@ impl Chip {
             Kind::SmfuLoad | Kind::SmfuAtomic => responses && self.smfu.len() < WAITING_MAX,
             _ => free(),
         }
+    }
+
+    /// Writes the payload of a put from the fabric's bytes to where it goes, unless something has to be done before.
+    pub(super) fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> Placed {
+        let fits = packet.kind == Kind::Put && !packet.mode.contains(Mode::RRA);
+        if !fits || self.board.state.is_foreign(packet) || !self.has_room(packet) {
+            return Placed::Not;
+        }
+        let Chip { board, receiver, translation, notifier, .. } = self;
+        // As in `accept`.
+        if notifier.has_awaiting() {
+            notifier.finish_awaited();
+        }
+        let mut placed = Placed::Not;
+        board.memory.session(&mut || placed = receiver.place(translation, packet, bytes));
+        placed
     }
 
     /// Takes a packet from the network, or what it has.

@@ -7,7 +7,8 @@ use super::board::Board;
 use super::chip::Chip;
 use super::front::FrontEnd;
 use super::quantum;
-use crate::network::fabric::Pending;
+use super::receiver::Placed;
+use crate::network::fabric::{First, Pending};
 use crate::packet::{Class, Packet};
 use crate::units::snq::Trigger;
 
@@ -49,6 +50,35 @@ enum More {
     /// Packets, and nothing else.
     Packets,
     Anything,
+}
+
+/// Where the fabric gives the card a request at once.
+struct Gate<'a> {
+    chip: &'a mut Chip,
+    held: &'a mut Option<Packet>,
+    /// A put was taken of which nothing is left to do here.
+    moved: bool,
+}
+
+impl First for Gate<'_> {
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.held.is_none()
+    }
+
+    #[inline]
+    fn take(&mut self, packet: Packet) {
+        *self.held = Some(packet);
+    }
+
+    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        match self.chip.place(packet, bytes) {
+            Placed::Not => return false,
+            Placed::Reports => *self.held = Some(packet.take()),
+            Placed::Over => self.moved = true,
+        }
+        true
+    }
 }
 
 pub(super) struct Core {
@@ -288,9 +318,14 @@ impl Core {
     /// What waits that nobody told of.
     #[inline]
     fn pending(&mut self) -> Pending {
-        match self.polled {
-            true => self.board.fabric.pending(self.board.node, &mut self.held),
-            false => Pending::Nothing,
+        if !self.polled {
+            return Pending::Nothing;
+        }
+        let Core { board, chip, held, .. } = self;
+        let mut gate = Gate { chip, held, moved: false };
+        match board.fabric.pending(board.node, &mut gate) {
+            Pending::Nothing if gate.moved => Pending::Packets,
+            pending => pending,
         }
     }
 
@@ -335,6 +370,8 @@ impl Core {
         match if asks { self.pending() } else { Pending::Nothing } {
             Pending::Nothing => More::Nothing,
             Pending::First => More::First,
+            // A put that was taken at once waits.
+            Pending::Packets if !self.is_calm() => More::Anything,
             Pending::Packets => More::Packets,
         }
     }

@@ -29,6 +29,16 @@ pub(super) enum Outcome {
     Registers,
 }
 
+/// What became of a put whose payload the fabric has.
+pub(super) enum Placed {
+    /// Nothing: it needs its payload.
+    Not,
+    /// Its payload is where it goes, or goes nowhere: it is to be [accepted](Receiver::accept), which reports it.
+    Reports,
+    /// It is dropped, or waits for its turn with a copy of the payload.
+    Over,
+}
+
 /// How far the oldest packet of a VPID that waits is.
 pub(super) enum Progress {
     /// None waits any more.
@@ -139,6 +149,40 @@ impl Receiver {
         }
     }
 
+    /// Writes the payload of a put from bytes that the packet does not have.
+    pub(super) fn place(
+        &mut self,
+        translation: &mut Translation,
+        packet: &mut Packet,
+        bytes: &[u8],
+    ) -> Placed {
+        let (vpid, len) = (packet.destination.vpid, bytes.len());
+        if self.inbound.contains(vpid) {
+            return Placed::Not; // others are before it
+        }
+        packet.payload = Payload::Placed(len as u32);
+        match self.completer.receive(&mut translation.context(vpid), packet) {
+            Delivery::Dropped | Delivery::Registers => return Placed::Over,
+            Delivery::Report => {}
+            Delivery::Write(Runs { first, more })
+                if more.is_empty() && !self.board.memory.is_device(first.address, len) =>
+            {
+                if !matches!(self.board.memory.write(first.address, bytes), Ok(Completion::Done)) {
+                    self.fail(packet);
+                }
+            }
+            Delivery::Write(runs) => {
+                packet.payload = Payload::copy_of(bytes);
+                let writing = Writing::new(packet.take(), runs).guard(translation.hold());
+                self.waiting.at(vpid).push(Waiting::Writing(writing));
+                self.inbound.set(vpid, true);
+                return Placed::Over;
+            }
+        }
+        packet.payload = Payload::Placed(len as u32);
+        Placed::Reports
+    }
+
     /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are.
     fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) {
         let vpid = packet.destination.vpid;
@@ -202,6 +246,11 @@ impl Receiver {
         packet: &mut Packet,
     ) -> Outcome {
         span!("completer", to = %packet.destination, from = %packet.source, kind = ?packet.kind, len = packet.len);
+        if let Payload::Placed(_) = packet.payload {
+            packet.payload = Payload::None;
+            self.report(translation, notifier, packet);
+            return Outcome::Done;
+        }
         let mut cx = translation.context(packet.destination.vpid);
         match self.completer.receive(&mut cx, packet) {
             Delivery::Dropped => return Outcome::Done,

@@ -60,6 +60,29 @@ pub enum Pending {
     Packets,
 }
 
+/// Where a card has its next request at once, while the fabric still has it.
+pub trait First {
+    /// Whether it can have one.
+    fn is_free(&self) -> bool;
+    /// Takes a request; [`is_free`](Self::is_free) said so.
+    fn take(&mut self, packet: Packet);
+    /// Takes a put that still has no payload, and writes that from `bytes`, which stay the fabric's, to where it goes; whether it did.
+    fn place(&mut self, _packet: &mut Packet, _bytes: &[u8]) -> bool {
+        false
+    }
+}
+
+/// A place for a packet and its payload.
+impl First for Option<Packet> {
+    fn is_free(&self) -> bool {
+        self.is_none()
+    }
+
+    fn take(&mut self, packet: Packet) {
+        *self = Some(packet);
+    }
+}
+
 /// Why a node could not be attached.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FabricError {
@@ -118,9 +141,9 @@ pub trait Fabric: Send + Sync {
     fn polled(&self) -> bool {
         false
     }
-    /// What waits for `node` that it was not woken for. Cheap: asked all the time. The next request may come at once, into `first`, where
-    /// that is empty.
-    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> Pending {
+    /// What waits for `node` that it was not woken for. Cheap: asked all the time. The next request may come at once, to `first`, where
+    /// that is free; of the card's units that alone may be called.
+    fn pending(&self, _node: u16, _first: &mut dyn First) -> Pending {
         Pending::Nothing
     }
     /// Whoever asked [`Fabric::pending`] for `node` stops asking for a while.

@@ -141,7 +141,7 @@ impl Fabric for Endless {
     fn polled(&self) -> bool {
         true
     }
-    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> fabric::Pending {
+    fn pending(&self, _node: u16, _first: &mut dyn fabric::First) -> fabric::Pending {
         match self.stop.load(Ordering::Relaxed) {
             true => fabric::Pending::Nothing,
             false => fabric::Pending::Packets,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::*;
 use extoll_abi::*;
-use extoll_sim::fabric::{Carriage, Fabric, FabricError, Pending};
+use extoll_sim::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use extoll_sim::packet::{ANYONE, Class, Kind as PacketKind, Packet, Payload};
 use extoll_sim::runs::Runs;
 use extoll_sim::*;
@@ -51,7 +51,7 @@ impl Fabric for Answering {
         true
     }
 
-    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> Pending {
+    fn pending(&self, _node: u16, _first: &mut dyn First) -> Pending {
         if self.put.lock().unwrap().is_some() { Pending::Packets } else { Pending::Nothing }
     }
 

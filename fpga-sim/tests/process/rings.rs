@@ -50,7 +50,7 @@ pub fn reference(fabric: &ProcessFabric, len: usize) -> (Payload, Arc<HoldState>
 
 /// Whether the card has to look.
 pub fn pends(fabric: &ProcessFabric, node: u16) -> bool {
-    fabric.pending(node, &mut None) != Pending::Nothing
+    fabric.pending(node, &mut None::<extoll_sim::packet::Packet>) != Pending::Nothing
 }
 
 pub fn until(what: &str, mut ready: impl FnMut() -> bool) {

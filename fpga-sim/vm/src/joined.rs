@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use extoll_abi::Address;
 use extoll_sim::Wake;
-use extoll_sim::fabric::{Carriage, Fabric, FabricError, LinkWork, Pending};
+use extoll_sim::fabric::{Carriage, Fabric, FabricError, First, LinkWork, Pending};
 use extoll_sim::memory::{Lent, WRITE_MAX};
 use extoll_sim::packet::{Class, Packet};
 use extoll_sim::runs::Runs;
@@ -94,7 +94,7 @@ impl Fabric for Joined {
         self.network.polled()
     }
 
-    fn pending(&self, node: u16, first: &mut Option<Packet>) -> Pending {
+    fn pending(&self, node: u16, first: &mut dyn First) -> Pending {
         self.network.pending(node, first)
     }
 

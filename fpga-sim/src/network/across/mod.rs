@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use extoll_abi::Address;
 
-use super::fabric::{Carriage, Fabric, FabricError, LinkWork, Pending};
+use super::fabric::{Carriage, Fabric, FabricError, First, LinkWork, Pending};
 use super::hosts::HostsFabric;
 use super::shared::ProcessFabric;
 use crate::memory::Lent;
@@ -89,7 +89,7 @@ impl Fabric for JobFabric {
         true
     }
 
-    fn pending(&self, node: u16, first: &mut Option<Packet>) -> Pending {
+    fn pending(&self, node: u16, first: &mut dyn First) -> Pending {
         // Both: each counts who polls.
         match (self.near.pending(node, first), self.hosts.pending(node, first)) {
             (Pending::Nothing, pending) | (pending, Pending::Nothing) => pending,

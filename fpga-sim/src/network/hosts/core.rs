@@ -23,6 +23,7 @@ use super::message::Head;
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
+use crate::network::fabric::First;
 use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
 
 /// Packets of a class from this node to itself that wait.
@@ -240,16 +241,18 @@ impl<W: Wire> Core<W> {
     }
 
     /// The same for a card, which has the next request at once in `first`, where that is empty.
-    pub fn pump_to(&mut self, mut first: Option<&mut Option<Packet>>) -> bool {
+    pub fn pump_to(&mut self, mut first: Option<&mut dyn First>) -> bool {
         let mut lost = None;
         if self.long.incoming.desk.is_busy() {
             self.serve_long(); // what cards wait for goes first
         }
         self.let_offers_go();
         let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
-        let Long { incoming, landings, ended, written, .. } = long;
-        let (me, places, to) = (*me, *places, first.as_deref_mut());
-        let mut intake = Intake { links, arrived, first: to, owed, retry, incoming, landings, me, places };
+        let Long { incoming, landings, ended, written, releases, .. } = long;
+        let (me, places) = (*me, *places);
+        let first_of = first.as_mut().map(|first| &mut **first as &mut dyn First);
+        let mut intake =
+            Intake { links, arrived, first: first_of, owed, retry, incoming, landings, releases, me, places };
         let mut take = |taken| match taken {
             Ok(()) => {}
             Err(Unfit::Foreign) => counts.foreign += 1,
@@ -261,6 +264,13 @@ impl<W: Wire> Core<W> {
         let polled = wire.poll(|event| match event {
             Event::Message(bytes) => take(intake.message(bytes)),
             Event::Written(immediate) => take(intake.written(immediate)),
+            Event::Led(led) => match intake.led(&led) {
+                Ok(false) => {}
+                at_once => {
+                    led.take();
+                    take(at_once.map(|_| ()));
+                }
+            },
             Event::Done { token } if token & WRITE != 0 => written.push((token & !WRITE, true)),
             Event::Done { token } => ended.push((token, true)),
             Event::Failed { token, why } => {
@@ -289,8 +299,13 @@ impl<W: Wire> Core<W> {
             (self.waits, self.retry) = (false, true);
             self.let_all_go();
         }
+        // What the card has at once goes first: the next pump sees to this before it asks the wire.
+        let at_once = first.as_ref().is_some_and(|first| !first.is_free());
         if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
-            self.serve_long();
+            match at_once {
+                true => self.long.incoming.desk.owe(),
+                false => self.serve_long(),
+            }
         }
         if !self.long.landings.wanted.is_empty() {
             self.open_landings();
@@ -300,7 +315,7 @@ impl<W: Wire> Core<W> {
         }
         self.tell_owed();
         self.see_off();
-        let come = self.note_arrivals() || first.is_some_and(|first| first.is_some());
+        let come = self.note_arrivals() || at_once;
         if come {
             self.seen.asks.spare();
         }

@@ -92,6 +92,12 @@ impl Desk {
         self.state().closed = true;
     }
 
+    /// A peer has to hear that something of its was read. The news wait for the next packet, or a few asks: to ask the wire at once would
+    /// delay the answer.
+    pub fn owe(&self) {
+        self.busy.store(true, Ordering::Release);
+    }
+
     fn call(&self) {
         self.busy.store(true, Ordering::Release);
         self.seen.asks.need();
@@ -195,7 +201,6 @@ impl FarSource for Granted {
 impl Drop for Granted {
     fn drop(&mut self) {
         self.desk.state().released.push(self.grant);
-        // The news wait for the next packet, or a few asks: to ask the wire at once would delay the answer.
-        self.desk.busy.store(true, Ordering::Release);
+        self.desk.owe();
     }
 }

@@ -26,7 +26,7 @@ use super::seen::Seen;
 use super::shared::Shared;
 use super::sleep;
 use crate::memory::runs::Runs;
-use crate::network::fabric::{Carriage, Fabric, FabricError, Pending};
+use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use crate::packet::{ANYONE, Class, Packet};
 use crate::wake::Wake;
 use ggas_members::meeting::random;
@@ -254,7 +254,7 @@ impl Fabric for HostsFabric {
         self.shared.rest();
     }
 
-    fn pending(&self, _node: u16, first: &mut Option<Packet>) -> Pending {
+    fn pending(&self, _node: u16, first: &mut dyn First) -> Pending {
         self.shared.polled();
         let seen = &self.shared.seen;
         if seen.asks.ends_hold() {
@@ -265,7 +265,7 @@ impl Fabric for HostsFabric {
         let come = moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card(first);
         match come {
             false => Pending::Nothing,
-            true if first.is_some() && !seen.has_arrivals() => Pending::First,
+            true if !first.is_free() && !seen.has_arrivals() => Pending::First,
             true => Pending::Packets,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! To have the receiver read a payload takes a way there and back more than to write it. So a peer that sends payloads which do not fit
 //! a message is given a landing, once: it writes packets into free slots, which the wire tells of in order with messages, and the card
-//! copies each payload from its slot to where it goes. What a peer writes harms nothing but its own packets: no other memory is open
+//! copies each payload from its slot to where it goes, or from the wire's own buffer, where the wire has one, before it is in the slot. What a peer writes harms nothing but its own packets: no other memory is open
 //! to it. A slot is free again when the peer is told that its payload has been taken, as of [long ones](super::grants). Requests
 //! and responses have slots of their own, so that a card which takes no requests still gets responses.
 //!

@@ -2,13 +2,16 @@
 
 use std::collections::VecDeque;
 
+use ggas_wire::Led;
+
 use super::grants::Incoming;
 use super::landing::{self, Landings, Runway};
 use super::lives::Ways;
-use super::message::{self, Head, MOST};
+use super::message::{self, Decoded, Head, MOST};
 use super::places::Places;
+use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
-use crate::packet::{ANYONE, Class, Packet};
+use crate::packet::{ANYONE, Class, INLINE_MAX, Packet, Payload};
 
 /// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
 /// host's other programs do, for a moment.
@@ -17,6 +20,9 @@ pub(super) const CREDITS: u32 = 256;
 pub(super) const TELL: u32 = CREDITS / 4;
 /// Long payloads of a class that a peer may have to read.
 pub(super) const LONG: u32 = 64;
+/// Where so many payloads have to be told of, more go to their slots, of which a peer has few: who does not listen could else have
+/// this process keep any number of them.
+const RELEASES_MAX: usize = 1024;
 
 /// What packets to and from a node have to do with. `P`: the wire's name of the other process.
 pub(super) struct Link<P> {
@@ -109,11 +115,13 @@ pub(super) struct Intake<'a, P, G> {
     pub links: &'a mut [Link<P>],
     pub arrived: &'a mut [VecDeque<(u64, Packet)>; 2],
     /// Where the card has the next request at once, while none is there.
-    pub first: Option<&'a mut Option<Packet>>,
+    pub first: Option<&'a mut dyn First>,
     pub owed: &'a mut VecDeque<u16>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
     pub landings: &'a mut Landings<G>,
+    /// As of [`Long`](super::grants::Long).
+    pub releases: &'a mut VecDeque<(u16, u64, u64)>,
     pub me: u16,
     pub places: Places,
 }
@@ -136,7 +144,7 @@ impl<P, G> Intake<'_, P, G> {
                 self.incoming.released.extend(ids.map(|id| (node, id)));
                 return Ok(());
             }
-            let (offer, behind) = self.next(rest, node, &mut packet)?;
+            let Decoded { offer, payload, behind } = self.next(rest, node, &mut packet)?;
             if let Some(offer) = offer {
                 self.lend(node, packet.class())?;
                 packet.payload = self.incoming.take(node, head.ticket, &packet, *offer);
@@ -145,7 +153,7 @@ impl<P, G> Intake<'_, P, G> {
             if packet.total as usize > MOST {
                 self.landings.want(node);
             }
-            self.take(node, head.ticket, &mut packet)?;
+            self.take(node, head.ticket, &mut packet, payload)?;
             rest = behind;
         }
     }
@@ -158,24 +166,53 @@ impl<P, G> Intake<'_, P, G> {
             return Err(Unfit::Foreign); // the card may still copy what is there; who told of it need not be the peer
         }
         let led = ground.led(slot);
-        let (head, rest) = Head::of(&led).map_err(|_| Unfit::Foreign)?;
-        if head.ticket as u16 != node || self.head(head)? != node {
-            return Err(Unfit::Foreign);
-        }
-        let (mut packet, id) = message::decode_led(rest, &self.rules(node, rest)?)
-            .map_err(|Malformed| Unfit::Malformed(node))?;
-        self.check(node, &packet)?;
-        if packet.class() != landing::class_of(slot) {
-            return Err(Unfit::Malformed(node));
-        }
+        let (ticket, mut packet, id) = self.led_by(node, slot, &led)?;
         self.lend(node, packet.class())?;
         ground.clear(slot);
-        self.incoming.released.extend(message::names_of_led(rest).map(|id| (node, id)));
+        self.incoming.released.extend(message::names_of_led(&led).map(|id| (node, id)));
         if let Some((landing, _)) = self.landings.find(immediate) {
             landing.busy |= 1 << slot;
         }
-        packet.payload = self.incoming.land(node, head.ticket, id, (&ground, slot), &packet);
-        self.take(node, head.ticket, &mut packet)
+        packet.payload = self.incoming.land(node, ticket, id, (&ground, slot), &packet);
+        self.take(node, ticket, &mut packet, &[])
+    }
+
+    /// What a peer writes to a slot of a landing, while the wire has it: whether the card has it at once, so that it need not go there.
+    pub fn led(&mut self, led: &Led<'_>) -> Result<bool, Unfit> {
+        let Some((landing, slot)) = self.landings.find(led.immediate()) else { return Ok(false) };
+        let (node, free) = (landing.node, landing.busy & 1 << slot == 0);
+        let (front, bytes) = led.parts();
+        let class = landing::class_of(slot);
+        // Of what is wrong, `written` hears.
+        if !free || class != Class::Request || !self.has_first() || self.releases.len() >= RELEASES_MAX {
+            return Ok(false);
+        }
+        let (ticket, mut packet, id) = self.led_by(node, slot, front)?;
+        self.admit(node, &mut packet)?;
+        let first = self.first.as_mut().filter(|_| bytes.len() == packet.len as usize);
+        if !first.is_some_and(|first| first.place(&mut packet, bytes)) {
+            return Ok(false);
+        }
+        self.incoming.released.extend(message::names_of_led(front).map(|id| (node, id)));
+        self.releases.push_back((node, ticket, id));
+        self.incoming.desk.owe();
+        self.came(node, class as usize, true);
+        Ok(true)
+    }
+
+    /// What is in front of a payload in a slot, or will be: the ticket, the packet, and the peer's name for the payload.
+    fn led_by(&mut self, node: u16, slot: u32, led: &[u8]) -> Result<(u64, Packet, u64), Unfit> {
+        let (head, rest) = Head::of(led).map_err(|_| Unfit::Foreign)?;
+        if head.ticket as u16 != node || self.head(head)? != node {
+            return Err(Unfit::Foreign);
+        }
+        let (packet, id) = message::decode_led(rest, &self.rules(node, rest)?)
+            .map_err(|Malformed| Unfit::Malformed(node))?;
+        self.check(node, &packet)?;
+        match packet.class() == landing::class_of(slot) {
+            true => Ok((head.ticket, packet, id)),
+            false => Err(Unfit::Malformed(node)),
+        }
     }
 
     /// A peer lets one more payload be read, or wrote it: no more than it may at a time, so what this process keeps of them has a bound.
@@ -205,12 +242,7 @@ impl<P, G> Intake<'_, P, G> {
 
     /// The next packet of a message of a process.
     #[inline]
-    fn next<'a>(
-        &self,
-        rest: &'a [u8],
-        node: u16,
-        packet: &mut Packet,
-    ) -> Result<message::Decoded<'a>, Unfit> {
+    fn next<'a>(&self, rest: &'a [u8], node: u16, packet: &mut Packet) -> Result<Decoded<'a>, Unfit> {
         let decoded = message::decode(rest, &self.rules(node, rest)?, packet);
         let decoded = decoded.map_err(|Malformed| Unfit::Malformed(node))?;
         self.check(node, packet)?;
@@ -234,26 +266,52 @@ impl<P, G> Intake<'_, P, G> {
         }
     }
 
-    /// Keeps what a packet has for the card.
+    /// Whether the card can have a request at once.
     #[inline]
-    fn take(&mut self, node: u16, ticket: u64, packet: &mut Packet) -> Result<(), Unfit> {
-        let link = &mut self.links[usize::from(node)];
-        // Answers are for this process, and for none that comes after it.
+    fn has_first(&self) -> bool {
+        let free = self.first.as_ref().is_some_and(|first| first.is_free());
+        free && self.arrived[Class::Request as usize].is_empty()
+    }
+
+    /// Whether a packet may come, which is for this process, and for none that comes after it.
+    #[inline]
+    fn admit(&self, node: u16, packet: &mut Packet) -> Result<(), Unfit> {
+        let (link, class) = (&self.links[usize::from(node)], packet.class() as usize);
         packet.process = link.era;
-        let class = packet.class() as usize;
-        if link.received[class].wrapping_sub(link.taken[class]) >= CREDITS {
-            return Err(Unfit::Malformed(node));
+        match link.received[class].wrapping_sub(link.taken[class]) < CREDITS {
+            true => Ok(()),
+            false => Err(Unfit::Malformed(node)),
         }
+    }
+
+    /// A packet came; whether the card has it.
+    #[inline]
+    fn came(&mut self, node: u16, class: usize, taken: bool) {
+        let link = &mut self.links[usize::from(node)];
         link.received[class] = link.received[class].wrapping_add(1);
-        let waits = class != Class::Request as usize || !self.arrived[class].is_empty();
-        match self.first.as_mut().filter(|first| first.is_none() && !waits) {
+        if taken && link.take(class) {
+            self.owed.push_back(node);
+        }
+    }
+
+    /// Has the card take a packet, or keeps what it has for it. Its payload is in it, or still the wire's.
+    #[inline]
+    fn take(&mut self, node: u16, ticket: u64, packet: &mut Packet, payload: &[u8]) -> Result<(), Unfit> {
+        self.admit(node, packet)?;
+        let class = packet.class() as usize;
+        let at_once = class == Class::Request as usize && self.has_first();
+        self.came(node, class, at_once);
+        let mut first = self.first.as_mut().filter(|_| at_once);
+        // Short ones lie in the packet.
+        if payload.len() > INLINE_MAX && first.as_mut().is_some_and(|first| first.place(packet, payload)) {
+            return Ok(());
+        }
+        if !payload.is_empty() {
+            packet.payload = Payload::copy_of(payload);
+        }
+        match first {
+            Some(first) => first.take(packet.take()),
             None => self.arrived[class].push_back((ticket, packet.take())),
-            Some(first) => {
-                **first = Some(packet.take());
-                if link.take(class) {
-                    self.owed.push_back(node);
-                }
-            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use ggas_wire::Key;
 use super::landing::{LANDS, Runway};
 use crate::memory::TAIL;
 use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words};
-use crate::packet::{Class, Kind, Packet, Payload};
+use crate::packet::{Class, Kind, Packet};
 
 /// Ticket, and how many packets of each class the sender has taken from the receiver's so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +155,14 @@ pub(super) fn class_of(rest: &[u8]) -> Result<Class, Malformed> {
     codec::class_of(u64::from_le_bytes(*rest.first_chunk().ok_or(Malformed)?))
 }
 
-/// What a packet's payload is read by, and what is behind it.
-pub(super) type Decoded<'a> = (Option<Box<Offer>>, &'a [u8]);
+/// What came with a packet's words.
+pub(super) struct Decoded<'a> {
+    /// What its payload is read by.
+    pub offer: Option<Box<Offer>>,
+    /// Its payload, where the packet does not have that yet.
+    pub payload: &'a [u8],
+    pub behind: &'a [u8],
+}
 
 /// The next packet behind a head, into a place for it.
 #[inline]
@@ -169,13 +175,12 @@ pub(super) fn decode<'a>(
     match codec::decode_into(&numbers, rules, packet)? {
         Form::Ring(len) => {
             let (payload, behind) = payload.split_at_checked(len as usize).ok_or(Malformed)?;
-            packet.payload = Payload::copy_of(payload);
-            Ok((None, behind))
+            Ok(Decoded { offer: None, payload, behind })
         }
-        Form::None | Form::Word(..) => Ok((None, payload)),
+        Form::None | Form::Word(..) => Ok(Decoded { offer: None, payload: &[], behind: payload }),
         Form::Arena { hold, offset } => {
             let (offer, behind) = decode_offer(packet, hold as usize, offset, payload)?;
-            Ok((Some(Box::new(offer)), behind))
+            Ok(Decoded { offer: Some(Box::new(offer)), payload: &[], behind })
         }
     }
 }
@@ -231,9 +236,9 @@ pub(super) fn decode_led(rest: &[u8], rules: &Rules) -> Result<(Packet, u64), Ma
     }
 }
 
-/// The names behind the packet of a slot.
-pub(super) fn names_of_led(rest: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let names = rest.get(WORDS..).unwrap_or_default().as_chunks::<8>().0.iter().take(RELEASES);
+/// The names behind the packet of a slot, from what is in front of its payload.
+pub(super) fn names_of_led(led: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let names = led.get(HEAD + WORDS..).unwrap_or_default().as_chunks::<8>().0.iter().take(RELEASES);
     names.map(|id| u64::from_le_bytes(*id)).filter(|id| *id != 0)
 }
 
@@ -276,7 +281,7 @@ pub(super) fn decode_releases(rest: &[u8]) -> Option<impl Iterator<Item = u64> +
 mod tests {
     use super::*;
     use crate::network::shared::codec::tests::put;
-    use crate::packet::ANYONE;
+    use crate::packet::{ANYONE, Payload};
 
     const RULES: Rules = Rules { class: Class::Request, from: 3, to: 4, most: MOST as u32, process: ANYONE };
     const FIRST: Head = Head { ticket: 0x0123_4567_89ab_cdef, taken: [7, u32::MAX] };
@@ -284,7 +289,10 @@ mod tests {
     /// A packet with nothing behind it.
     fn alone(rest: &[u8]) -> Result<(Packet, Option<Offer>), Malformed> {
         let mut packet = Packet::empty();
-        let (offer, behind) = decode(rest, &RULES, &mut packet)?;
+        let Decoded { offer, payload, behind } = decode(rest, &RULES, &mut packet)?;
+        if !payload.is_empty() {
+            packet.payload = Payload::copy_of(payload);
+        }
         if behind.is_empty() { Ok((packet, offer.map(|offer| *offer))) } else { Err(Malformed) }
     }
 
@@ -332,9 +340,10 @@ mod tests {
         for len in lens {
             assert!(decode_releases(rest).is_none());
             let mut packet = Packet::empty();
-            let (_, behind) = decode(rest, &RULES, &mut packet).unwrap();
-            assert_eq!(packet.payload.bytes(), Some(&payload(len)[..]));
-            rest = behind;
+            let decoded = decode(rest, &RULES, &mut packet).unwrap();
+            let short = packet.payload.bytes().unwrap();
+            assert_eq!(if decoded.payload.is_empty() { short } else { decoded.payload }, payload(len));
+            rest = decoded.behind;
         }
         assert_eq!(decode_releases(rest).unwrap().collect::<Vec<_>>(), [7, 9]);
     }
@@ -403,7 +412,7 @@ mod tests {
             assert_eq!(head, FIRST);
             let (packet, id) = decode_led(rest, &RULES).unwrap();
             assert_eq!((packet.len, packet.tag, id), (LANDS, 77, 0xfeed));
-            assert_eq!(names_of_led(rest).collect::<Vec<_>>(), ids);
+            assert_eq!(names_of_led(&bytes).collect::<Vec<_>>(), ids);
         }
         let bad = [
             put(LANDS + 1, LANDS + 1, 0),

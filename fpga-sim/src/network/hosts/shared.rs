@@ -16,7 +16,7 @@ use super::lines::Lines;
 use super::lobby::Lobby;
 use super::seen::Seen;
 use super::sleep::Alarm;
-use crate::packet::Packet;
+use crate::network::fabric::First;
 use crate::wake::Wake;
 
 /// A card yields so often before it takes the core in front of others that wait for it.
@@ -226,7 +226,7 @@ impl Shared {
     }
 
     /// The same for the card, which gets the next request at once.
-    pub fn pump_as_card(&self, first: &mut Option<Packet>) -> bool {
+    pub fn pump_as_card(&self, first: &mut dyn First) -> bool {
         self.with_core_as_card(|core| core.pump_to(Some(first)))
     }
 

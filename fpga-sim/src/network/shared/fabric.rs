@@ -25,7 +25,7 @@ use crate::keep::Keep;
 use crate::memory::Lent;
 use crate::memory::runs::Run;
 use crate::memory::runs::Runs;
-use crate::network::fabric::{Carriage, Fabric, FabricError, Pending};
+use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use crate::network::links::xbar;
 use crate::node::Nodes;
 use crate::node::{Owner, process_of};
@@ -326,7 +326,7 @@ impl Fabric for ProcessFabric {
     }
 
     #[inline]
-    fn pending(&self, _node: u16, _first: &mut Option<Packet>) -> Pending {
+    fn pending(&self, _node: u16, _first: &mut dyn First) -> Pending {
         self.sleeper.polled();
         if self.has_news() { Pending::Packets } else { Pending::Nothing }
     }

@@ -75,8 +75,7 @@ impl<W: Wire> Core<W> {
             Ok(Taken::Yes) => {
                 link.told = link.taken;
                 self.long.releases.drain(..ids.len());
-                self.sent(to, packet.class() as usize);
-                Sent::Gone
+                self.sent(to, packet.class() as usize)
             }
             other => self.unsent(to, other),
         }
@@ -86,20 +85,18 @@ impl<W: Wire> Core<W> {
     #[inline]
     fn hand_over_of(&mut self, to: u16, packet: &Packet) -> Sent {
         match self.hand_over(to) {
-            Ok(Taken::Yes) => {
-                self.sent(to, packet.class() as usize);
-                Sent::Gone
-            }
+            Ok(Taken::Yes) => self.sent(to, packet.class() as usize),
             other => self.unsent(to, other),
         }
     }
 
     /// A packet is on its way.
     #[inline]
-    pub(super) fn sent(&mut self, to: u16, class: usize) {
+    pub(super) fn sent(&mut self, to: u16, class: usize) -> Sent {
         let link = &mut self.links[usize::from(to)];
         link.sent[class] = link.sent[class].wrapping_add(1);
         self.seen.asks.spare();
+        Sent::Gone
     }
 
     /// Gives the wire the message in the buffer, which has one packet; or keeps it for the next ones.

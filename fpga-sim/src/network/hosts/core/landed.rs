@@ -6,7 +6,7 @@ use ggas_wire::{Taken, WireError};
 
 use super::super::grants::{Unwritten, WRITE};
 use super::super::landing::{Ground, Landing, SLOT};
-use super::super::message::{self, Head};
+use super::super::message::{self, Head, LED};
 use super::super::wire::{Wire, Write};
 use super::{Core, Sent};
 use crate::packet::{Packet, Payload};
@@ -19,8 +19,7 @@ impl<W: Wire> Core<W> {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
                 self.give(to, self.long.last, packet, Vec::new(), Some(slot));
-                self.sent(to, class);
-                Sent::Gone
+                self.sent(to, class)
             }
             other => self.unsent(to, other),
         }
@@ -30,8 +29,7 @@ impl<W: Wire> Core<W> {
         if !self.links[usize::from(to)].held.is_empty() && self.let_go(to)? == Taken::Later {
             return Ok(Taken::Later); // none overtakes another
         }
-        self.buffer.clear();
-        let ids = self.releases_of(to, 0);
+        let ids = self.releases_of(to, LED);
         let link = &mut self.links[usize::from(to)];
         let (Some(ticket), Some(peer), Some(runway), Payload::ByReference(source)) =
             (link.theirs, link.peer, &mut link.runway, &packet.payload)

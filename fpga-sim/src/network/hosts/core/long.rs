@@ -75,8 +75,7 @@ impl<W: Wire> Core<W> {
                 let class = packet.class() as usize;
                 self.give(to, offer.id, packet, grants, None);
                 self.offers |= !self.links[usize::from(to)].held.is_empty();
-                self.sent(to, class);
-                Sent::Gone
+                self.sent(to, class)
             }
             other => {
                 self.revoke_unused(grants);

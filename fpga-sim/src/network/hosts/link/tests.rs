@@ -24,6 +24,7 @@ struct Taking {
     retry: bool,
     incoming: Incoming,
     landings: Landings<()>,
+    releases: VecDeque<(u16, u64, u64)>,
 }
 
 impl Taking {
@@ -31,14 +32,14 @@ impl Taking {
         let mut links: Vec<Link<()>> = (0..=ME).map(|_| Link::new(0, ANYONE)).collect();
         links[3].ticket = TICKET;
         let incoming = Incoming::new(&Seen::new(links.len()), false);
-        let (arrived, landings) = (Default::default(), Landings::default());
-        Taking { links, arrived, first: None, owed: VecDeque::new(), retry: false, incoming, landings }
+        let (arrived, landings, owed, releases) = Default::default();
+        Taking { links, arrived, first: None, owed, retry: false, incoming, landings, releases }
     }
 
     fn intake(&mut self) -> Intake<'_, (), ()> {
         let places = Places::alone(self.links.len());
-        let Taking { links, arrived, owed, retry, incoming, landings, .. } = self;
-        Intake { links, arrived, first: None, owed, retry, incoming, landings, me: ME, places }
+        let Taking { links, arrived, owed, retry, incoming, landings, releases, .. } = self;
+        Intake { links, arrived, first: None, owed, retry, incoming, landings, releases, me: ME, places }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
@@ -171,6 +172,102 @@ fn a_slot_is_a_packet_of_who_has_the_landing() {
     assert_eq!(taking.arrived[0].len(), 2);
 }
 
+/// A card that writes payloads from where the wire has them.
+#[derive(Default)]
+struct Placing {
+    placed: Vec<(u32, usize)>,
+    refuses: bool,
+}
+
+impl First for Placing {
+    fn is_free(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, packet: Packet) {
+        assert!(packet.payload.len() <= INLINE_MAX, "it needs not be kept");
+    }
+
+    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        assert_eq!((packet.payload.len(), packet.process), (0, 7));
+        if !self.refuses {
+            self.placed.push((packet.tag, bytes.len()));
+        }
+        !self.refuses
+    }
+}
+
+#[test]
+fn a_card_writes_payloads_that_the_wire_has() {
+    let (mut taking, mut card) = (Taking::new(), Placing::default());
+    taking.links[3].era = 7;
+    for len in [INLINE_MAX, INLINE_MAX + 1, MOST] {
+        let payload = Payload::copy_of(&vec![1; len]);
+        let message = message(TICKET, [0, 0], &Packet { payload, ..put(len as u32, len as u32, 0) });
+        assert!(Intake { first: Some(&mut card), ..taking.intake() }.message(&message).is_ok());
+    }
+    assert_eq!(card.placed, [(77, INLINE_MAX + 1), (77, MOST)]);
+    assert_eq!((taking.links[3].received, taking.links[3].taken), ([3, 0], [3, 0]));
+    // What it does not take so is kept.
+    let last = message(TICKET, [0, 0], &some_put());
+    taking.arrived[0].push_back((TICKET, some_put()));
+    assert!(Intake { first: Some(&mut card), ..taking.intake() }.message(&last).is_ok());
+    assert_eq!((taking.arrived[0].len(), card.placed.len()), (2, 2));
+}
+
+#[test]
+fn what_a_card_takes_from_the_wire_needs_no_slot() {
+    let (mut taking, mut card) = (Taking::new(), Placing::default());
+    landing(&mut taking);
+    taking.links[3].era = 7;
+    let (packet, body) = (put(20_000, 20_000, 0), vec![1; 20_000]);
+    let front = led(TICKET, &packet);
+    let first = taking.landings.of(3).unwrap().first();
+    let tell = |taking: &mut Taking, card: &mut Placing, slot: u32, front: &[u8], body: &[u8]| {
+        let mut taken = false;
+        let led = Led::new(first + slot, front, body, &mut taken);
+        Intake { first: Some(card), ..taking.intake() }.led(&led)
+    };
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Ok(true)));
+    assert_eq!(card.placed, [(77, 20_000)]);
+    assert_eq!(
+        (&taking.incoming.released[..], taking.releases.pop_front()),
+        (&[(3, 1), (3, 2)][..], Some((3, TICKET, 7)))
+    );
+    assert!(taking.incoming.desk.is_busy() && taking.incoming.grants.is_empty());
+    assert_eq!(
+        (taking.links[3].lent, taking.links[3].taken, taking.landings.of(3).unwrap().busy),
+        ([0; 2], [1, 0], 0)
+    );
+    // By who has another ticket; with what is for another slot.
+    let foreign = led(TICKET ^ 1 << 40, &packet);
+    assert!(matches!(tell(&mut taking, &mut card, 2, &foreign, &body), Err(Unfit::Foreign)));
+    let answer = Packet { kind: crate::packet::Kind::GetResponse, ..put(20_000, 20_000, 0) };
+    let answer = led(TICKET, &answer);
+    assert!(matches!(tell(&mut taking, &mut card, 2, &answer, &body), Err(Unfit::Malformed(3))));
+    // What goes to its slot: of other lengths, to slots in use and of responses, of nobody, behind others, and what the card does not take.
+    taking.landings.of(3).unwrap().busy = 1 << 4;
+    for (slot, body) in [(2, &body[1..]), (4, &body), (SLOTS - 1, &body), (SLOTS, &body)] {
+        assert!(matches!(tell(&mut taking, &mut card, slot, &front, body), Ok(false)), "{slot}");
+    }
+    card.refuses = true;
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Ok(false)));
+    card.refuses = false;
+    taking.arrived[0].push_back((TICKET, some_put()));
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Ok(false)));
+    assert_eq!((card.placed.len(), taking.links[3].received, taking.releases.len()), (1, [1, 0], 0));
+    // Where too many wait to be told of.
+    taking.arrived[0].clear();
+    taking.releases.resize(RELEASES_MAX, (3, TICKET, 7));
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Ok(false)));
+    taking.releases.pop_front();
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Ok(true)));
+    // No more than there are credits.
+    taking.releases.clear();
+    taking.links[3].received[0] = CREDITS + taking.links[3].taken[0];
+    assert!(matches!(tell(&mut taking, &mut card, 2, &front, &body), Err(Unfit::Malformed(3))));
+}
+
 /// Requests into slots for requests, and no more at a time than a peer may have to be read.
 #[test]
 fn what_a_landing_holds_is_bounded() {
@@ -208,6 +305,7 @@ fn nobody_has_more_to_read_than_he_may() {
 fn whatever_a_peer_says_is_heard_or_refused() {
     let (mut taking, mut random) = (Taking::new(), fastrand::Rng::with_seed(seed()));
     let ground = landing(&mut taking);
+    taking.links[3].era = 7;
     let key = |len: u64| Key::try_from(&[&len.to_le_bytes()[..], &[9; 16]].concat()[..]).unwrap();
     let head = Head { ticket: TICKET, taken: [0, 0] };
     let (mut offered, mut landing, len) = (Vec::new(), Vec::new(), 1 << 20);
@@ -230,6 +328,12 @@ fn whatever_a_peer_says_is_heard_or_refused() {
         let _ = taking.take(&said);
         let _ = taking.write(&ground, random.u32(..SLOTS), &said[..said.len().min(message::LED)]);
         let _ = taking.intake().written(random.u32(..));
+        let slot = taking.landings.of(3).unwrap().first() + random.u32(..SLOTS);
+        let (body, mut taken) = (vec![1; random.usize(19_999..20_002)], false);
+        let led = Led::new(slot, &said[..said.len().min(message::LED)], &body, &mut taken);
+        let mut card = Placing { placed: Vec::new(), refuses: random.bool() };
+        let _ = Intake { first: Some(&mut card), ..taking.intake() }.led(&led);
+        taking.releases.clear();
         if random.u8(..) == 0 {
             taking.links[3].taken = taking.links[3].received; // the card took all
             taking.arrived.iter_mut().for_each(VecDeque::clear);

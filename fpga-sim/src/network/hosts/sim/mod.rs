@@ -252,7 +252,7 @@ fn networks_of_hosts_keep_their_promises() {
         let (taken, read) = (world.taken, world.read);
         return eprintln!("{taken} packets taken, {read} long payloads read, {} losses", world.lost.len());
     }
-    let (mut taken, mut lost, mut left, mut read, mut unread, mut landed) = (0, 0, 0, 0, 0, 0);
+    let (mut taken, mut lost, mut left, mut read, mut unread, mut landed, mut placed) = (0, 0, 0, 0, 0, 0, 0);
     let first = number("GGAS_HOSTS_FIRST").unwrap_or(0);
     for seed in first..first + number("GGAS_HOSTS_SEEDS").unwrap_or(300) {
         let world = simulate(seed, false);
@@ -262,12 +262,13 @@ fn networks_of_hosts_keep_their_promises() {
         read += world.read;
         unread += world.unread.len();
         landed += world.landed;
+        placed += world.placed;
     }
     eprintln!("{taken} packets taken, {lost} times somebody was lost, {left} times somebody left");
     eprintln!(
-        "{landed} payloads landed; {read} long payloads read; {unread} times some were not, since their process was gone"
+        "{landed} payloads landed, {placed} were taken before; {read} long payloads read; {unread} times some were not, since their process was gone"
     );
-    assert!(taken > 0 && lost > 0 && left > 0 && read > 0 && unread > 0 && landed > 0);
+    assert!(taken > 0 && lost > 0 && left > 0 && read > 0 && unread > 0 && landed > 0 && placed > 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ggas_wire::{Event, Key, Place, Taken, WireError};
+use ggas_wire::{Event, Key, Led, Place, Taken, WireError};
 
 use crate::network::hosts::events::Connection;
 use crate::network::hosts::wire::{Piece, Wire, Write};
@@ -63,6 +63,25 @@ impl Landed {
 pub enum Came {
     Message(Vec<u8>),
     Written(u32),
+    Led(Coming),
+}
+
+/// What goes to a landing once its owner has not taken it before.
+#[derive(Debug)]
+pub struct Coming {
+    grant: u64,
+    immediate: u32,
+    head: Vec<u8>,
+    bytes: Vec<u8>,
+    to: u64,
+}
+
+impl Coming {
+    fn land(&self) {
+        let bytes = [&self.head[..], &self.bytes].concat();
+        // SAFETY: inside of a landing that is open.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.to as *mut u8, bytes.len()) };
+    }
 }
 
 /// Messages on their way, and those that are there.
@@ -154,15 +173,22 @@ impl Messages {
     /// A write comes, where its landing is still open; who wrote hears of it.
     pub fn land(&mut self, (from, to): (usize, usize), mut landed: Landed) {
         let (at, head, token) = (landed.at as usize, landed.head.clone(), landed.token);
-        let bytes = [&head, landed.read()].concat();
+        let bytes = landed.read().to_vec();
         self.ended.push((from, token, true));
         let Some((of, address, len)) = self.open.get(&landed.grant).copied() else { return };
-        assert!(of == to && at + bytes.len() <= len, "{from} writes beyond what {of} opened");
-        // SAFETY: inside of a landing that is open.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (address as usize + at) as *mut u8, bytes.len())
+        let fits = at + head.len() + bytes.len() <= len;
+        assert!(of == to && fits, "{from} writes beyond what {of} opened");
+        let (grant, immediate) = (landed.grant, landed.immediate);
+        let coming = Coming { grant, immediate, head, bytes, to: address + at as u64 };
+        // Some wires write by themselves, others when the owner moves them on.
+        let came = match self.random.bool() {
+            true => {
+                coming.land();
+                Came::Written(immediate)
+            }
+            false => Came::Led(coming),
         };
-        self.come.entry(to).or_default().push_back(Came::Written(landed.immediate));
+        self.come.entry(to).or_default().push_back(came);
     }
 
     /// A read gets no bytes.
@@ -291,7 +317,7 @@ impl Wire for SimWire {
         let come = messages.come.remove(&self.me).unwrap_or_default();
         let ours = |ended: &mut (usize, u64, bool)| ended.0 == self.me;
         let ended: Vec<_> = messages.ended.extract_if(.., ours).collect();
-        let first = messages.random.bool();
+        let (first, open) = (messages.random.bool(), &messages.open);
         let mut tell = |now: bool| {
             for (_, token, done) in ended.iter().filter(|_| now) {
                 match done {
@@ -303,6 +329,16 @@ impl Wire for SimWire {
                 match came {
                     Came::Message(bytes) => each(Event::Message(bytes)),
                     Came::Written(immediate) => each(Event::Written(*immediate)),
+                    Came::Led(coming) if !open.contains_key(&coming.grant) => {}
+                    Came::Led(coming) => {
+                        let mut taken = false;
+                        let Coming { immediate, head, bytes, .. } = coming;
+                        each(Event::Led(Led::new(*immediate, head, bytes, &mut taken)));
+                        if !taken {
+                            coming.land();
+                            each(Event::Written(*immediate));
+                        }
+                    }
                 }
             }
         };

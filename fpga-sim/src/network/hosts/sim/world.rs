@@ -16,12 +16,13 @@ use ggas_clock::{Clock, Manual};
 use ggas_wire::MESSAGE_MAX;
 
 use super::net::{Cuts, Item, Messages, SimWire, Tcp};
+use crate::network::fabric::First;
 use crate::network::hosts::core::Core;
 use crate::network::hosts::events::{Bounds, Connection};
 use crate::network::hosts::meeting::Meetings;
 use crate::network::hosts::places::Places;
 use crate::network::hosts::seen::Seen;
-use crate::packet::{Class, Packet};
+use crate::packet::{Class, Packet, Payload};
 
 pub const SILENCE: Duration = Duration::from_secs(5);
 /// After so long, at most, all is there again that a cut had held up.
@@ -91,6 +92,33 @@ pub struct Process {
     looks_at: Duration,
 }
 
+/// A card that has its next request at once.
+struct Card {
+    packet: Option<Packet>,
+    /// The payload, where it was written while the wire had it.
+    bytes: Option<Vec<u8>>,
+    places: bool,
+}
+
+impl First for Card {
+    fn is_free(&self) -> bool {
+        self.packet.is_none()
+    }
+
+    fn take(&mut self, packet: Packet) {
+        self.packet = Some(packet);
+    }
+
+    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        if self.places {
+            self.bytes = Some(bytes.to_vec());
+            packet.payload = Payload::Placed(bytes.len() as u32);
+            self.packet = Some(packet.take());
+        }
+        self.places
+    }
+}
+
 /// Packets of one class from one process to another, and when they went.
 type Ways = BTreeMap<(usize, usize, usize), Vec<(u32, Duration)>>;
 
@@ -128,6 +156,8 @@ pub struct World {
     /// Long payloads that came, and those that did not: to whom and of whom.
     pub read: u64,
     pub landed: u64,
+    /// Those that cards took while the wire had them.
+    pub placed: u64,
     pub unread: HashSet<(usize, usize)>,
     slow: Duration,
     /// Every event is told.
@@ -167,6 +197,7 @@ impl World {
             in_use: Vec::new(),
             read: 0,
             landed: 0,
+            placed: 0,
             unread: HashSet::new(),
             told: false,
         }
@@ -320,7 +351,10 @@ impl World {
         if !self.processes[who].alive {
             return;
         }
-        self.processes[who].core.pump();
+        // Else the card is the first to see what came.
+        if self.random.bool() {
+            self.processes[who].core.pump();
+        }
         let next = self.processes[who].core.look();
         for _ in 0..3 {
             if self.processes[who].core.take_retry() {
@@ -337,10 +371,14 @@ impl World {
                 }
             }
             self.look_at_reads(who);
-            let mut first = None;
+            let mut card = Card { packet: None, bytes: None, places: self.random.bool() };
             let hands_over = !self.processes[who].answers_only && self.random.bool();
-            let pumped = self.processes[who].core.pump_to(hands_over.then_some(&mut first));
-            if let Some(packet) = first {
+            let first = hands_over.then_some(&mut card as &mut dyn First);
+            let pumped = self.processes[who].core.pump_to(first);
+            if let Some(bytes) = card.bytes {
+                self.placed(card.packet.as_ref().expect("a put"), &bytes);
+            }
+            if let Some(packet) = card.packet {
                 self.take(who, packet);
             }
             drop(self.processes[who].core.take_let_go());

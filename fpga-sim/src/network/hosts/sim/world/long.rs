@@ -10,7 +10,7 @@ use super::{Event, World};
 use crate::memory::runs::Run;
 use crate::network::hosts::grants::UNWRITTEN;
 use crate::network::hosts::landing::LANDS;
-use crate::network::hosts::message::{LANDS_FROM, LEAST, RUNS};
+use crate::network::hosts::message::{LANDS_FROM, LEAST, MOST, RUNS};
 use crate::network::shared::codec::tests::put;
 use crate::packet::{ByReference, Hold, HoldState, Kind, Packet, Payload};
 use crate::wake::Wake;
@@ -184,6 +184,14 @@ impl World {
             }
             Payload::Foreign(_) => self.processes[who].landed.push(packet),
             _ => {}
+        }
+    }
+
+    /// A card wrote a payload to its place while the wire had it.
+    pub(super) fn placed(&mut self, packet: &Packet, bytes: &[u8]) {
+        if packet.len as usize > MOST {
+            assert!(*bytes == *payload(packet.tag, packet.len as usize), "other bytes than were written");
+            self.placed += 1;
         }
     }
 

@@ -110,8 +110,7 @@ impl World {
             let class = message::class_of(rest).expect("a packet");
             let mut packet = Packet::empty();
             let rules = self.rules(from, to, class);
-            let (_, behind) = message::decode(rest, &rules, &mut packet).expect("a packet");
-            rest = behind;
+            rest = message::decode(rest, &rules, &mut packet).expect("a packet").behind;
             self.note_went(from, to, &packet);
         }
     }
