@@ -24,12 +24,14 @@ const SHIMS: [Shim; 2] = [
         header: "ucp/api/ucp.h",
         files: &[
             "ucx.c",
+            "ucx_chores.c",
             "ucx_gpu.c",
             "ucx_list.c",
             "ucx_load.c",
             "ucx_memory.c",
             "ucx_parcels.c",
             "ucx_peers.c",
+            "ucx_transfers.c",
         ],
     },
 ];

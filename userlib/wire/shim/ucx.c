@@ -140,6 +140,7 @@ static void endpoint_close(struct ggas_endpoint *e)
 			free(peer);
 		}
 	}
+	ggas_ucx_chores_close(e);
 	ggas_ucx_memory_close(e);
 	free(e->inbox.events);
 	free(e->address);
@@ -164,7 +165,7 @@ static int set_up_parcels(struct ggas_endpoint *e)
 	return ggas_ucx_draw(e, &e->id);
 }
 
-ucs_status_t ggas_ucx_hear(struct ggas_endpoint *e, enum kind kind, ucp_am_recv_callback_t heard)
+static ucs_status_t hear(struct ggas_endpoint *e, enum kind kind, ggas_ucx_heard *heard)
 {
 	const ucp_am_handler_param_t param = {
 		.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -178,6 +179,23 @@ ucs_status_t ggas_ucx_hear(struct ggas_endpoint *e, enum kind kind, ucp_am_recv_
 	return UCX(ucp_worker_set_am_recv_handler)(e->worker, &param);
 }
 
+static ucs_status_t hear_all(struct ggas_endpoint *e)
+{
+	static const struct {
+		enum kind kind;
+		ggas_ucx_heard *heard;
+	} all[] = {
+		{ MESSAGE, ggas_ucx_on_message }, { HELLO, ggas_ucx_on_hello }, { READ, ggas_ucx_on_read },
+		{ DATA, ggas_ucx_on_data },	  { WRITE, ggas_ucx_on_write }, { ANSWER, ggas_ucx_on_answer },
+		{ LED, ggas_ucx_on_led },
+	};
+	ucs_status_t status = UCS_OK;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && status == UCS_OK; i++)
+		status = hear(e, all[i].kind, all[i].heard);
+	return status;
+}
+
 /* NULL, or the call that failed. */
 static const char *set_up(struct ggas_endpoint *e, const char *provider, const char *host, bool gpu, int *error)
 {
@@ -189,7 +207,8 @@ static const char *set_up(struct ggas_endpoint *e, const char *provider, const c
 	*error = set_up_parcels(e);
 	if (*error)
 		return "malloc";
-	ggas_ucx_memory_open(e);
+	ggas_ucx_chores_open(e);
+	ggas_ucx_transfers_open(e);
 	*error = ggas_ucx_context(provider, host, gpu, &e->context);
 	if (*error)
 		return "ucp_init";
@@ -204,11 +223,7 @@ static const char *set_up(struct ggas_endpoint *e, const char *provider, const c
 	*error = ggas_ucx_set_up_address(e);
 	if (*error)
 		return "ucp_worker_get_address";
-	*error = ggas_ucx_hear(e, MESSAGE, ggas_ucx_on_message);
-	if (!*error)
-		*error = ggas_ucx_hear(e, HELLO, ggas_ucx_on_hello);
-	if (!*error)
-		*error = ggas_ucx_handlers(e);
+	*error = hear_all(e);
 	return *error ? "ucp_worker_set_am_recv_handler" : NULL;
 }
 

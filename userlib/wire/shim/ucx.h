@@ -176,9 +176,11 @@ struct ggas_endpoint {
 	size_t randoms;
 };
 
+/* What UCX calls when a message of a kind came. */
+typedef __typeof__(*(ucp_am_recv_callback_t)NULL) ggas_ucx_heard;
+
 /* ucx.c */
 int ggas_ucx_draw(struct ggas_endpoint *e, uint64_t *number);
-ucs_status_t ggas_ucx_hear(struct ggas_endpoint *e, enum kind kind, ucp_am_recv_callback_t heard);
 
 /* ucx_peers.c */
 int ggas_ucx_set_up_address(struct ggas_endpoint *e);
@@ -194,8 +196,7 @@ void ggas_ucx_bury(struct ggas_endpoint *e);
 void ggas_ucx_free_if_over(struct peer *peer);
 int ggas_ucx_insert(struct ggas_endpoint *e, const void *bytes, size_t len, uint64_t *made);
 int ggas_ucx_remove(struct ggas_endpoint *e, uint64_t which);
-ucs_status_t ggas_ucx_on_hello(void *arg, const void *header, size_t header_len, void *data, size_t len,
-			       const ucp_am_recv_param_t *param);
+ggas_ucx_heard ggas_ucx_on_hello;
 
 /* ucx_gpu.c */
 /* Calls of UCX between both may move GPU memory. */
@@ -212,28 +213,36 @@ void ggas_ucx_tell(struct ggas_endpoint *e, const struct ggas_event *event);
  * it is sent, and UCX does not take that where peers are watched. What comes while the endpoint is closed nobody hears.
  */
 int ggas_ucx_offer(const struct ggas_endpoint *e, const struct ggas_event *event);
-ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_len, void *data, size_t len,
-				 const ucp_am_recv_param_t *param);
+ggas_ucx_heard ggas_ucx_on_message;
 /* Takes a parcel from its list; NULL: there is none for this peer. */
 struct parcel *ggas_ucx_parcel(struct ggas_endpoint *e, struct peer *peer, enum kind kind);
 void ggas_ucx_give_back(struct parcel *parcel);
 /* 0: the parcel is UCX's, or done with. Otherwise nothing of it was sent, and it is given back. */
 int ggas_ucx_launch(struct parcel *parcel, const void *bytes, size_t len);
 
-/* ucx_memory.c */
-void ggas_ucx_memory_open(struct ggas_endpoint *e);
-void ggas_ucx_memory_close(struct ggas_endpoint *e);
-ucs_status_t ggas_ucx_handlers(struct ggas_endpoint *e);
-/* Sends what there is room for. */
-void ggas_ucx_serve(struct ggas_endpoint *e);
+/* ucx_chores.c */
+void ggas_ucx_chores_open(struct ggas_endpoint *e);
+void ggas_ucx_chores_close(struct ggas_endpoint *e);
+/* NULL: there are too many. */
+struct chore *ggas_ucx_add_chore(struct ggas_endpoint *e, struct peer *peer, enum kind kind, const struct head *head);
 /* Nothing more comes of the peer. */
 void ggas_ucx_drop_chores(struct ggas_endpoint *e, struct peer *peer);
-void ggas_ucx_fail_operations(struct ggas_endpoint *e, struct peer *peer, int status);
-/* UCX does not read a piece of an operation any more. */
-void ggas_ucx_piece_over(struct ggas_endpoint *e, struct op *op, int status);
+/* Sends what there is room for. */
+void ggas_ucx_serve(struct ggas_endpoint *e);
+
+/* ucx_memory.c */
+void ggas_ucx_memory_close(struct ggas_endpoint *e);
 int ggas_ucx_reg(struct ggas_endpoint *e, void *memory, size_t len, uint32_t access, uint64_t *region, void *key,
 		 size_t *key_len);
 int ggas_ucx_unreg(struct ggas_endpoint *e, uint64_t region);
+ggas_ucx_heard ggas_ucx_on_read, ggas_ucx_on_write, ggas_ucx_on_led;
+/* Sends a part of what is read. Whether that was the last one. */
+bool ggas_ucx_give(struct ggas_endpoint *e, struct chore *chore);
+/* Says what became of a write. Whether there was room. */
+bool ggas_ucx_answer(struct ggas_endpoint *e, struct chore *chore);
+
+/* ucx_transfers.c */
+void ggas_ucx_transfers_open(struct ggas_endpoint *e);
 int ggas_ucx_import(struct ggas_endpoint *e, uint64_t peer, const void *key, size_t len, uint64_t *remote);
 void ggas_ucx_forget(struct ggas_endpoint *e, uint64_t remote);
 int ggas_ucx_write(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span, const uint32_t *immediate,
@@ -241,5 +250,11 @@ int ggas_ucx_write(struct ggas_endpoint *e, uint64_t peer, const struct ggas_spa
 int ggas_ucx_write_behind(struct ggas_endpoint *e, uint64_t peer, const void *head, size_t head_len,
 			  const struct ggas_span *span, uint32_t immediate, uint64_t token);
 int ggas_ucx_read(struct ggas_endpoint *e, uint64_t peer, const struct ggas_span *span, uint64_t token);
+ggas_ucx_heard ggas_ucx_on_data, ggas_ucx_on_answer;
+/* Sends a part of what is written. Whether that was the last one. */
+bool ggas_ucx_put(struct ggas_endpoint *e, struct chore *chore);
+void ggas_ucx_fail_operations(struct ggas_endpoint *e, struct peer *peer, int status);
+/* UCX does not read a piece of an operation any more. */
+void ggas_ucx_piece_over(struct ggas_endpoint *e, struct op *op, int status);
 
 #endif
