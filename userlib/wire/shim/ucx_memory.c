@@ -21,13 +21,21 @@ void ggas_ucx_memory_close(struct ggas_endpoint *e)
 	}
 }
 
+/* Of memory that only this process moves, and that has an address here, there is nothing to keep: its region is 0. */
 int ggas_ucx_reg(struct ggas_endpoint *e, void *memory, size_t len, uint32_t access, uint64_t *made, void *key,
 		 size_t *key_len)
 {
 	const bool gpu = access & GGAS_ACCESS_GPU;
-	struct region *region = calloc(1, sizeof(*region));
-	int error = region ? ggas_ucx_draw(e, &region->key) : UCS_ERR_NO_MEMORY;
+	struct region *region;
+	int error;
 
+	if (access == GGAS_ACCESS_LOCAL) {
+		*made = 0;
+		*key_len = 0;
+		return 0;
+	}
+	region = calloc(1, sizeof(*region));
+	error = region ? ggas_ucx_draw(e, &region->key) : UCS_ERR_NO_MEMORY;
 	if (!error && gpu && (!e->gpu || access == (GGAS_ACCESS_ALL | GGAS_ACCESS_GPU)))
 		error = UCS_ERR_UNSUPPORTED;
 	if (error) {
@@ -50,8 +58,11 @@ int ggas_ucx_reg(struct ggas_endpoint *e, void *memory, size_t len, uint32_t acc
 
 int ggas_ucx_unreg(struct ggas_endpoint *e, uint64_t which)
 {
-	struct region *region = (void *)(uintptr_t)which, **at = &e->regions[region->key % BUCKETS];
+	struct region *region = (void *)(uintptr_t)which, **at;
 
+	if (!region)
+		return 0;
+	at = &e->regions[region->key % BUCKETS];
 	region->access = GGAS_ACCESS_LOCAL;
 	if (region->out)
 		return GGAS_AGAIN;

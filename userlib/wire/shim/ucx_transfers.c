@@ -76,6 +76,7 @@ static struct op *answered(struct ggas_endpoint *e, const struct head *head, boo
 static int begin(struct ggas_endpoint *e, struct peer *peer, const struct ggas_span *span, uint64_t token,
 		 struct op **begun)
 {
+	const struct region *local = (void *)(uintptr_t)span->region;
 	struct op *op = e->free_operations;
 	uint64_t number;
 	int error = peer->failed;
@@ -90,7 +91,7 @@ static int begin(struct ggas_endpoint *e, struct peer *peer, const struct ggas_s
 		return error;
 	e->free_operations = op->next;
 	*op = (struct op){ .peer = peer, .e = e, .token = token, .local = span->local, .len = span->len };
-	op->gpu = ((const struct region *)(uintptr_t)span->region)->gpu;
+	op->gpu = local && local->gpu;
 	op->id = number / OPERATIONS * OPERATIONS + (uint64_t)(op - e->operations);
 	*begun = op;
 	return 0;

@@ -262,7 +262,8 @@ impl Endpoint {
             (self.table.reg)(self.raw.as_ptr(), memory.cast(), len, access, &mut raw, key, &mut key_len)
         };
         self.check("registering memory", error)?;
-        let key = Key::new(len as u64, &key[..key_len]);
+        let none = access & table::ACCESS_LOCAL != 0;
+        let key = if none { Key::none() } else { Key::new(len as u64, &key[..key_len]) };
         let memory = Memory { raw, start: memory, len: len as u64, key, busy: 0 };
         Ok(Region(self.regions.add(memory)))
     }

@@ -19,6 +19,11 @@ impl Key {
         Key(bytes)
     }
 
+    /// Of memory that no peer accesses.
+    pub(crate) fn none() -> Key {
+        Key(Vec::new())
+    }
+
     /// As it travels.
     pub fn bytes(&self) -> &[u8] {
         &self.0
