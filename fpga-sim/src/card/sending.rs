@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use extoll_abi::{ErrorUnits, Kind as Unit, regs};
 
+use super::blocks::Blocks;
 use super::board::Board;
+use super::part::{Buffer, Part};
 use super::translation::Translation;
 use crate::memory::runs::{Cursor, Runs};
-use crate::memory::{Lent, MemoryError, TAIL, Ticket};
+use crate::memory::{MemoryError, TAIL, Ticket};
 use crate::network::fabric::Carriage;
 use crate::packet::{ByReference, Hold, HoldState, INLINE_MAX, Kind, Packet, Payload};
 use crate::units::counters::{self, Counters};
@@ -40,56 +42,16 @@ struct Rest {
     source: Cursor,
     /// Bytes of a packet: whole fragments.
     part: u32,
-    /// The next packet's payload as far as it is read; bytes from a device come piece by piece.
+    /// The next packet's payload as far as it is read.
     bytes: Part,
-    /// A piece on its way from device memory.
-    fetching: Option<Ticket>,
+    /// What comes from a device.
+    blocks: Blocks,
     /// Shows to flushes that the source is still read.
     _hold: Hold,
 }
 
-/// A payload that is being read.
-struct Part {
-    buffer: Buffer,
-    filled: usize,
-}
-
-enum Buffer {
-    Own(Vec<u8>),
-    /// One of the fabric's, once it gave one.
-    Staged(Option<Lent>),
-}
-
 /// A job's end: it is all with the fabric; the source may still be read until the hold is done.
 pub(super) type Sent = (Option<Report>, Option<Arc<HoldState>>);
-
-impl Part {
-    /// Room for a payload of `len` bytes; `None` where the fabric has none now.
-    fn room(&mut self, board: &Board, len: usize) -> Option<&mut [u8]> {
-        match &mut self.buffer {
-            Buffer::Own(bytes) => {
-                bytes.resize(len, 0);
-                Some(bytes)
-            }
-            Buffer::Staged(staged) => {
-                if staged.is_none() {
-                    *staged = board.fabric.stage(len);
-                }
-                staged.as_mut().map(Lent::bytes_mut).filter(|bytes| bytes.len() == len)
-            }
-        }
-    }
-
-    /// The payload, which is complete.
-    fn take(&mut self) -> Payload {
-        self.filled = 0;
-        match &mut self.buffer {
-            Buffer::Own(bytes) if bytes.len() <= INLINE_MAX => Payload::copy_of(bytes),
-            Buffer::Own(bytes) => Payload::Bytes(std::mem::take(bytes).into_boxed_slice()),
-            Buffer::Staged(staged) => staged.take().map_or(Payload::None, Payload::Lent),
-        }
-    }
-}
 
 /// Sends a job as far as the fabric takes it.
 #[inline]
@@ -189,7 +151,8 @@ impl Sending {
         };
         let (part, source) = (whole_fragments(&job.packet, most), Cursor::new(runs));
         let bytes = Part { buffer, filled: 0 };
-        let rest = Some(Rest { packet: job.packet, source, part, bytes, fetching: None, _hold: hold });
+        let rest =
+            Some(Rest { packet: job.packet, source, part, bytes, blocks: Blocks::default(), _hold: hold });
         Box::new(Sending { unit, report, ready: None, rest, tail: None })
     }
 
@@ -203,7 +166,8 @@ impl Sending {
 
     /// Whether it waits for a device, rather than for the fabric.
     pub(super) fn waits_for_device(&self) -> bool {
-        self.tail.is_some() || self.rest.as_ref().is_some_and(|rest| rest.fetching.is_some())
+        let waits = |rest: &Rest| self.ready.is_none() && rest.blocks.is_waiting();
+        self.tail.is_some() || self.rest.as_ref().is_some_and(waits)
     }
 
     /// Gives the fabric packet after packet until it refuses one, or a device must be waited for.
@@ -290,32 +254,30 @@ impl Rest {
         let mut filled = self.bytes.filled;
         let staged = matches!(self.bytes.buffer, Buffer::Staged(_));
         let Some(room) = self.bytes.room(board, len as usize) else { return Ok(None) };
-        if let Some(ticket) = self.fetching {
-            let Some(piece) = memory.fetched(ticket).inspect_err(|_| self.fetching = None)? else {
-                return Ok(None);
-            };
-            self.fetching = None;
-            self.source.advance(piece.len() as u32);
-            room[filled..filled + piece.len()].copy_from_slice(&piece);
-            filled += piece.len();
-        }
         while let Some(piece) = self.source.piece(len - filled as u32) {
-            let end = filled + piece.len as usize;
-            let to = &mut room[filled..end];
-            let read = match staged {
-                true => memory.read_for_others(piece.address, to),
-                false => memory.read(piece.address, to),
-            };
-            match read {
-                Ok(()) => self.source.advance(piece.len),
-                Err(MemoryError::Device { .. }) => {
+            let to = &mut room[filled..filled + piece.len as usize];
+            let read = match self.blocks.take(memory, to)? {
+                None => {
                     self.bytes.filled = filled;
-                    self.fetching = Some(memory.fetch(piece.address, piece.len as usize)?);
                     return Ok(None);
                 }
-                Err(e) => return Err(e),
-            }
-            filled = end;
+                Some(0) => {
+                    let read = match staged {
+                        true => memory.read_for_others(piece.address, to),
+                        false => memory.read(piece.address, to),
+                    };
+                    match read {
+                        Err(MemoryError::Device { .. }) => {
+                            self.blocks.begin(memory, &self.source)?;
+                            continue;
+                        }
+                        read => read.map(|()| piece.len)?,
+                    }
+                }
+                Some(taken) => taken as u32,
+            };
+            self.source.advance(read);
+            filled += read as usize;
         }
         Ok(Some(self.bytes.take()))
     }

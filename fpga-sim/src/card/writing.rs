@@ -10,6 +10,9 @@ use crate::memory::runs::{Cursor, Run, Runs};
 use crate::memory::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState};
 use crate::packet::{Hold, HoldState, Packet, Payload};
 
+/// Most bytes of a packet that a device copies before its turn.
+const EARLY: usize = 8 << 10;
+
 pub(super) struct Writing {
     packet: Packet,
     target: Cursor,
@@ -113,6 +116,7 @@ impl Writing {
 
     /// Starts what can be under way while others before it are: its first bytes. `ahead`: it has not to wait for room behind others.
     pub(super) fn begin(&mut self, memory: &dyn Memory, ahead: Option<&mut Ahead>) {
+        self.begin_bytes(memory);
         if let Payload::Far(far) = &self.packet.payload
             && let Some(to) = self.target.piece(far.body() as u32)
         {
@@ -125,6 +129,20 @@ impl Writing {
                 },
                 _ => {}
             }
+        }
+    }
+
+    /// A device copies bytes that are here while it copies others. The last ones of a command wait for their turn: who sees them
+    /// sees all. So do many at once, since they are kept a second time for it.
+    fn begin_bytes(&mut self, memory: &dyn Memory) {
+        let Some(to) = self.target.piece(u32::MAX).filter(|_| !self.packet.is_last()) else { return };
+        let bytes = self.packet.payload.bytes().and_then(|bytes| bytes.get(..to.len as usize));
+        let begins = |bytes: &&[u8]| bytes.len() <= EARLY && memory.is_device(to.address, bytes.len());
+        let Some(bytes) = bytes.filter(begins) else { return };
+        match memory.write(to.address, bytes) {
+            Ok(Completion::Ticket(ticket)) => self.wait_for(ticket, to.len),
+            Ok(Completion::Done) => self.passed(to.len),
+            Err(_) => {} // again in its turn, and then told
         }
     }
 

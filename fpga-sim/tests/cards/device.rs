@@ -14,6 +14,8 @@ use extoll_sim::memory::TicketState;
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
 
+mod staged;
+
 /// A device whose copies end when the test says so.
 #[derive(Default)]
 struct Device(Mutex<State>);
@@ -41,6 +43,14 @@ impl Device {
 
     fn pending(&self) -> usize {
         self.0.lock().unwrap().pending.len()
+    }
+
+    /// Bytes of the oldest copy.
+    fn oldest(&self) -> usize {
+        match &self.0.lock().unwrap().pending[0].1 {
+            Copy::Memory { len, .. } | Copy::Entry { len, .. } => *len,
+            Copy::Bytes { bytes, .. } => bytes.len(),
+        }
     }
 
     /// Ends the oldest copy.
