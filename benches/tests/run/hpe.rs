@@ -83,6 +83,7 @@ fn options_that_do_not_fit_say_what_would() {
         ("hpe-stencil", Options { nodes: 3, ..on(&[], &[]) }, "--devices"),
         ("hpe-fft", on(&[3], &[]), "use 1, 2, 4, 8 or 16"),
         ("hpe-fft", on(&[2], &[100]), "a power of two"),
+        ("hpe-sort", Options { nodes: 3, ..on(&[], &[]) }, "of one process: use --devices"),
         ("hpe-sort", on(&[0], &[]), "use 1 to 16"),
         ("hpe-sort", on(&[], &[0]), "use 1 to"),
         ("hpe-copy", on(&[2], &[]), "hpe-stencil, hpe-fft, hpe-sort only"),

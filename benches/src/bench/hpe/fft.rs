@@ -37,7 +37,7 @@ impl Bench for Fft {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        of_one_process(team)?;
+        of_one_process(team, options)?;
         let counts = device_counts(team, options)?;
         if let Some(bad) = counts.iter().find(|count| !count.is_power_of_two()) {
             let advice = "devices of a radix-2 transform make pairs in each step: use 1, 2, 4, 8 or 16";

@@ -84,9 +84,13 @@ fn device_counts(team: &Team, options: &Options) -> Result<Vec<u32>, BenchError>
     })
 }
 
-/// Refuses several processes, of programs whose devices are one's.
-fn of_one_process(team: &Team) -> Result<(), BenchError> {
+/// Refuses several processes, or nodes, of programs whose devices are one's.
+fn of_one_process(team: &Team, options: &Options) -> Result<(), BenchError> {
     match team.size() {
+        1 if options.nodes > 2 => {
+            let advice = "its parts are on devices of one process: use --devices";
+            Err(BenchError::option("nodes", options.nodes, advice))
+        }
         1 => Ok(()),
         _ => Err(BenchError::Unsupported(
             "its devices are those of one process: leave --fabric process out".to_owned(),

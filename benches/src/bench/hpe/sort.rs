@@ -37,7 +37,7 @@ impl Bench for Sort {
 
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
-        of_one_process(team)?;
+        of_one_process(team, options)?;
         let counts = device_counts(team, options)?;
         let usual: &[u64] = match options.device {
             Device::Cpu => &[10_000, 100_000],
