@@ -258,8 +258,8 @@ impl Runtime {
         self.place(address as u64, len).is_ok()
     }
 
-    /// Whether this process is a child of the one that made it.
-    fn is_forked(&self) -> bool {
+    /// Whether this process is a child of the one that made it: then calls give [`HpeError::Forked`].
+    pub fn is_forked(&self) -> bool {
         fork::check(self.inner.generation).is_err()
     }
 

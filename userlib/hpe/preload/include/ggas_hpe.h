@@ -47,7 +47,7 @@ void *ggas_hpe_device_address(const void *pointer);
 /*
  * Two pinned buffers side by side, each of *bytes, from which copy engines copy; NULL without errno's
  * change where the runtime's bound is reached, or would be: the last two are left to copies, which wait
- * for such. Give them back: 0, or -1 and EINVAL.
+ * for such. Give them back: 0, or -1 and EINVAL. In a child ECHILD, as with all calls that do more than look at a pointer.
  */
 void *ggas_hpe_take_pinned(size_t *bytes);
 int ggas_hpe_return_pinned(void *buffers);

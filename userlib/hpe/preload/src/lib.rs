@@ -52,6 +52,11 @@ fn runtime() -> Result<&'static Runtime, HpeError> {
     RUNTIME.get().ok_or(HpeError::Forked)
 }
 
+/// The runtime, unless it is a parent's. Locks beside it may be those of threads that are not in this process then.
+fn own_runtime() -> Result<&'static Runtime, HpeError> {
+    runtime().and_then(|runtime| if runtime.is_forked() { Err(HpeError::Forked) } else { Ok(runtime) })
+}
+
 /// Devices of the executor.
 fn devices_asked() -> Result<usize, HpeError> {
     match std::env::var("GGAS_HPE_DEVICES") {
@@ -146,11 +151,14 @@ static TAKEN: Mutex<Vec<PinnedBuffers>> = Mutex::new(Vec::new());
 /// `bytes` points to a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void {
+    let runtime = match own_runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error, std::ptr::null_mut()),
+    };
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let pair = || runtime.pinned_buffers();
     // Only where there is one more: copies of any thread wait for a pair, and who holds the others may wait for a copy.
-    let two = runtime()
-        .and_then(|runtime| Ok(runtime.pinned_buffers()?.zip(runtime.pinned_buffers()?).map(|(one, _)| one)));
-    match two {
+    match pair().and_then(|one| Ok(one.zip(pair()?).map(|(one, _)| one))) {
         Err(error) => fail(&error, std::ptr::null_mut()),
         Ok(None) => std::ptr::null_mut(),
         Ok(Some(buffers)) => {
@@ -166,6 +174,9 @@ pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void 
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
+    if let Err(error) = own_runtime() {
+        return fail(&error, -1);
+    }
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     match taken.iter().position(|pair| pair.start().cast() == buffers) {
         Some(place) => {

@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -131,6 +133,49 @@ static void cancelled(void)
 	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
 }
 
+static atomic_int stop;
+
+static void *takes_buffers(void *unused)
+{
+	size_t bytes;
+
+	while (!atomic_load(&stop)) {
+		void *buffers = ggas_hpe_take_pinned(&bytes);
+
+		CHECK(buffers && !ggas_hpe_return_pinned(buffers));
+	}
+	return unused;
+}
+
+/* Children are told, and wait for no lock that a thread of their parent had. */
+static void children(unsigned char *device)
+{
+	int status, file = open(name, O_RDONLY);
+	pthread_t thread;
+	size_t bytes;
+
+	CHECK(!pthread_create(&thread, NULL, takes_buffers, NULL));
+	for (int i = 0; i < 200; i++) {
+		if (fork() == 0) {
+			alarm(60);
+			CHECK(ggas_hpe_is_device(device) && !ggas_hpe_holds(device, 1));
+			errno = 0;
+			CHECK(read(file, device, 1) == -1 && errno == ECHILD);
+			errno = 0;
+			CHECK(!ggas_hpe_take_pinned(&bytes) && errno == ECHILD);
+			errno = 0;
+			CHECK(ggas_hpe_return_pinned(device) == -1 && errno == ECHILD);
+			errno = 0;
+			CHECK(!ggas_hpe_device_address(device) && errno == ECHILD);
+			_exit(0);
+		}
+		CHECK(wait(&status) > 0 && status == 0);
+	}
+	atomic_store(&stop, 1);
+	CHECK(!pthread_join(thread, NULL));
+	close(file);
+}
+
 int main(void)
 {
 	int file = mkstemp(name);
@@ -147,6 +192,7 @@ int main(void)
 	unlocked(device);
 	whole_records();
 	cancelled();
+	children(device);
 	puts("all well");
 	return unlink(name);
 }
