@@ -293,3 +293,6 @@ impl Drop for HostsFabric {
         self.leave();
     }
 }
+
+#[cfg(test)]
+mod tests;

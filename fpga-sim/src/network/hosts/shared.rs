@@ -271,6 +271,7 @@ impl Shared {
         self.stop.store(true, Ordering::Release);
         self.lobby.tell();
         self.alarm.ring();
+        self.alarm.end_nap();
     }
 
     pub fn stops(&self) -> bool {

@@ -65,8 +65,8 @@ impl<W: Wire> Core<W> {
         let ids = if self.long.releases.is_empty() { Vec::new() } else { self.releases_of(to, len) };
         let link = &mut self.links[usize::from(to)];
         let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return self.throw_away() };
-        let Some(room) = self.wire.room() else { return self.send_in_buffer(to, packet, read, len) };
-        let (message, behind) = room.split_at_mut(len);
+        let room = self.wire.room().and_then(|room| room.split_at_mut_checked(len));
+        let Some((message, behind)) = room else { return self.send_in_buffer(to, packet, read, len) };
         if !message::encode_read(packet, Head { ticket, taken: link.taken }, read, message) {
             return Sent::Wait;
         }

@@ -16,6 +16,7 @@
 mod blocked;
 mod landed;
 mod net;
+mod offers;
 mod world;
 
 use std::time::Duration;

@@ -14,6 +14,11 @@ use crate::packet::{ANYONE, Class, Kind, Packet, Payload};
 /// Payload of those that have one.
 const BYTES: u32 = 2_000;
 
+fn with_bytes(packet: Packet) -> Packet {
+    let payload = Payload::copy_of(&[7; BYTES as usize]);
+    Packet { kind: Kind::Put, len: BYTES, total: BYTES, payload, ..packet }
+}
+
 impl World {
     /// A packet's number, and whom it is meant for.
     pub(super) fn number_packet(&mut self, who: usize, to: u16) -> (u32, u32) {
@@ -25,8 +30,23 @@ impl World {
     }
 
     pub fn post(&mut self, who: usize, to: u16, kind: Kind) {
+        let packet = self.packet_of(who, to, kind);
+        // Some are too long to wait for others.
+        let long = kind == Kind::Notification && self.random.u8(..8) == 0;
+        self.send(who, if long { with_bytes(packet) } else { packet });
+        self.step(who);
+    }
+
+    /// A put that is too long to wait for others.
+    pub fn post_bytes(&mut self, who: usize, to: u16) {
+        let packet = self.packet_of(who, to, Kind::Put);
+        self.send(who, with_bytes(packet));
+        self.step(who);
+    }
+
+    fn packet_of(&mut self, who: usize, to: u16, kind: Kind) -> Packet {
         let (tag, process) = self.number_packet(who, to);
-        let packet = Packet {
+        Packet {
             source: Address::new(self.processes[who].node, 0),
             destination: Address::new(to, 0),
             kind,
@@ -34,20 +54,7 @@ impl World {
             tag,
             process,
             ..put(0, 0, 0)
-        };
-        // Some are too long to wait for others.
-        let packet = match kind == Kind::Notification && self.random.u8(..8) == 0 {
-            true => Packet {
-                kind: Kind::Put,
-                len: BYTES,
-                total: BYTES,
-                payload: Payload::copy_of(&[7; BYTES as usize]),
-                ..packet
-            },
-            false => packet,
-        };
-        self.send(who, packet);
-        self.step(who);
+        }
     }
 
     pub(super) fn send(&mut self, who: usize, mut packet: Packet) {
