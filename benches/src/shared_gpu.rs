@@ -33,7 +33,7 @@ const WARM_CELL: Duration = Duration::from_millis(10);
 const LIMIT: &str = "within:";
 /// How the word begins that says on how many GPUs processes are, by turns.
 const GPUS: &str = "gpus:";
-const WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const WITHIN: Duration = Duration::from_secs(60);
 
 type Outcome = Result<(), BenchError>;
 
@@ -94,15 +94,21 @@ pub(crate) fn part(job: &Job) -> Outcome {
         let shared = Shared::new(&ranks, &processor, method, (gpu, gpus))?;
         let mut side =
             Side { ranks: &ranks, job, within, collective, shared, input: &input, output: &output, best };
-        job.sizes.iter().try_for_each(|bytes| side.measure(method, *bytes))?;
+        for bytes in &job.sizes {
+            if let Some(text) =
+                side.measure(method, *bytes)?.and_then(|line| serde_json::to_string(&line).ok())
+            {
+                println!("{text}");
+            }
+        }
         best = side.best;
         ranks.barrier(WITHIN).doing("meeting the other processes")?;
     }
     Ok(())
 }
 
-/// Processes on one GPU, or on several.
-enum Shared {
+/// Processes on one GPU, or on several, of one host or more.
+pub(crate) enum Shared {
     One(Box<SharedGpu>),
     Several(Box<Hierarchy>),
 }
@@ -135,30 +141,32 @@ impl Shared {
     }
 }
 
-struct Side<'a> {
-    ranks: &'a Ranks,
-    job: &'a Job,
-    within: Option<Duration>,
-    collective: Collective,
-    shared: Shared,
-    input: &'a KernelMem,
-    output: &'a KernelMem,
+pub(crate) struct Side<'a> {
+    pub(crate) ranks: &'a Ranks,
+    pub(crate) job: &'a Job,
+    pub(crate) within: Option<Duration>,
+    pub(crate) collective: Collective,
+    pub(crate) shared: Shared,
+    pub(crate) input: &'a KernelMem,
+    pub(crate) output: &'a KernelMem,
     /// This process's quickest round of all methods so far, by bytes, in ns.
-    best: BTreeMap<u64, f64>,
+    pub(crate) best: BTreeMap<u64, f64>,
 }
 
-/// Numbers whose sums round, so that the order of additions shows.
-fn value(seed: u64, rank: usize, at: usize) -> f32 {
+/// Numbers whose sums round, so that the order of additions shows; or, between hosts, where a rank does not know in which order others
+/// add, those of 256 ranks are exact.
+fn value(is_exact: bool, seed: u64, rank: usize, at: usize) -> f32 {
     let mixed = (at as u32).wrapping_mul(0x9e37_79b1) ^ (seed as u32) ^ (rank as u32) << 16;
-    (mixed >> 8) as f32 / (rank as f32 + 3.0)
+    if is_exact { (mixed >> 16) as f32 } else { (mixed >> 8) as f32 / (rank as f32 + 3.0) }
 }
 
 impl Side<'_> {
-    fn measure(&mut self, method: &str, bytes: u64) -> Outcome {
+    /// At rank 0 the figures.
+    pub(crate) fn measure(&mut self, method: &str, bytes: u64) -> Result<Option<Line>, BenchError> {
         let (me, ranks) = (self.ranks.rank() as usize, self.ranks.size() as usize);
         let vectors = Vectors::new(self.collective, me, ranks, bytes);
         let [input, _] = vectors.floats();
-        let own: Vec<u8> = (0..input).flat_map(|at| value(self.job.seed, me, at).to_ne_bytes()).collect();
+        let own: Vec<u8> = (0..input).flat_map(|at| self.value(me, at).to_ne_bytes()).collect();
         self.input.write(0, &own).doing("filling a vector")?;
         let first = self.checked(&own, &vectors)?;
         let learns = if method == "dynamic" { LEARNING_CALLS } else { 0 };
@@ -266,18 +274,24 @@ impl Side<'_> {
         Ok((all[0][0], all.iter().map(|said| said[1]).sum::<u64>() + unlike))
     }
 
+    /// A float of a rank's input.
+    fn value(&self, rank: usize, at: usize) -> f32 {
+        let is_exact = matches!(&self.shared, Shared::Several(all) if all.hosts().len() > 1);
+        value(is_exact, self.job.seed, rank, at)
+    }
+
     /// What a float of the result is: one of a rank, or what ranks add, in the algorithm's order.
     fn expected(&self, at: usize, vectors: &Vectors) -> f32 {
-        let seed = self.job.seed;
         let at = match vectors.source(at) {
-            (Some(rank), at) => return value(seed, rank, at),
+            (Some(rank), at) => return self.value(rank, at),
             (None, at) => at,
         };
-        let number = |rank: &u32| value(seed, *rank as usize, at);
+        let number = |rank: &u32| self.value(*rank as usize, at);
         let of_all =
             |algorithm| sum(&(0..self.ranks.size()).map(|rank| number(&rank)).collect::<Vec<_>>(), algorithm);
         match &self.shared {
             Shared::One(one) => of_all(Some(one.choice(self.collective, vectors.bytes()))),
+            Shared::Several(all) if all.hosts().len() > 1 => of_all(None),
             Shared::Several(all) => match all.choice(self.collective, vectors.bytes()) {
                 Levels::Flat(algorithm) => of_all(algorithm),
                 Levels::Steps { inside, between } => {
@@ -302,11 +316,11 @@ impl Side<'_> {
         bytes: u64,
         (times, runs, copies): (Vec<f64>, u64, Option<String>),
         errors: u64,
-    ) -> Outcome {
+    ) -> Result<Option<Line>, BenchError> {
         let said: Vec<u8> = times.iter().flat_map(|time| time.to_ne_bytes()).collect();
         let all = self.ranks.exchange(&said, WITHIN).doing("gathering times")?;
         if self.ranks.rank() > 0 {
-            return Ok(());
+            return Ok(None);
         }
         let mut slowest = times;
         for said in &all {
@@ -314,7 +328,7 @@ impl Side<'_> {
             slowest.iter_mut().zip(times).for_each(|(slow, time)| *slow = slow.max(time));
         }
         let latency = Samples::new(slowest, 1).latency();
-        let line = Line {
+        Ok(Some(Line {
             peer: method.to_owned(),
             bench: bench(self.collective).to_owned(),
             nodes: self.ranks.size(),
@@ -326,11 +340,7 @@ impl Side<'_> {
             copies,
             runs: Some(runs),
             errors,
-        };
-        if let Ok(text) = serde_json::to_string(&line) {
-            println!("{text}");
-        }
-        Ok(())
+        }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Methods of `shared-gpu-*`: what their names stand for, and which of them are not worth more rounds.
 
-use ggas_shared_gpu::{Algorithm, Copier, Copies};
+use ggas_shared_gpu::{Across, Algorithm, Copier, Copies, Through};
 
 /// A method that takes so much longer than another one in so many rounds will hardly be the quickest.
 const LOST: f64 = 1.5;
@@ -45,8 +45,8 @@ pub(crate) struct Forced {
     pub(crate) between: Option<Algorithm>,
 }
 
-/// Methods of processes on several GPUs of a host: beside each other, and GPU by GPU.
-pub(crate) const FLAT: [&str; 2] = ["flat-host", "flat-gsb"];
+/// Methods of processes on several GPUs of a host: beside each other, of which what has parts for ranks has no tree, and GPU by GPU.
+pub(crate) const FLAT: [&str; 3] = ["flat-host", "flat-gsb", "flat-btb"];
 pub(crate) const STEPS: [&str; 4] = ["gsb-gsb", "btb-gsb", "btb-btb", "gsb-btb"];
 
 pub(crate) fn forced(method: &str) -> Option<Forced> {
@@ -58,12 +58,28 @@ pub(crate) fn forced(method: &str) -> Option<Forced> {
         "chosen" => Some(Forced::default()),
         "flat-host" => flat(Host),
         "flat-gsb" => flat(Gsb),
+        "flat-btb" => flat(Btb),
         "gsb-gsb" => steps(Gsb, Gsb),
         "btb-gsb" => steps(Btb, Gsb),
         "btb-btb" => steps(Btb, Btb),
         "gsb-btb" => steps(Gsb, Btb),
         _ => None,
     }
+}
+
+/// Methods of processes on several hosts: how their leaders make a call; those of collectives with parts for each rank are the first
+/// two.
+pub(crate) const ACROSS: [&str; 4] = ["host", "gpu", "host-whole", "gpu-whole"];
+
+pub(crate) fn across(method: &str) -> Option<Across> {
+    let (through, whole) = match method {
+        "host" => (Through::Host, false),
+        "gpu" => (Through::Gpu, false),
+        "host-whole" => (Through::Host, true),
+        "gpu-whole" => (Through::Gpu, true),
+        _ => return None,
+    };
+    Some(Across { through, whole })
 }
 
 /// Through the host + by the engine, and those by kernels, if there are any.

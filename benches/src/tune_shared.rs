@@ -16,12 +16,12 @@ use crate::shared_methods::{FLAT, Forced, STEPS, algorithm, forced};
 use crate::team::Task;
 use crate::{BenchError, Device, Options, Progress, Report, Team};
 
-const SIZES: [u64; 8] = [8, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
+pub(crate) const SIZES: [u64; 8] = [8, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 /// Operations of a round.
-const TRIPS: u32 = 10;
+pub(crate) const TRIPS: u32 = 10;
 /// So many runs of a cell have so long, so that a table takes a minute.
-const CELL: Duration = Duration::from_millis(300);
-const CELL_RUNS: u32 = 100;
+pub(crate) const CELL: Duration = Duration::from_millis(300);
+pub(crate) const CELL_RUNS: u32 = 100;
 /// A choice stays until another is so much quicker.
 const GAIN: f64 = 0.95;
 
@@ -82,7 +82,7 @@ pub fn tune_shared(options: &Options, runs: u32, progress: &mut Progress) -> Res
 }
 
 /// Of this suite, and of the driver.
-fn versions(device: Device) -> String {
+pub(crate) fn versions(device: Device) -> String {
     let mut host = HostFacts::collect();
     if device == Device::Gpu {
         host.add_gpus(1);
@@ -123,8 +123,8 @@ fn methods(collective: Collective, Shape { ranks, gpus }: Shape) -> Vec<String> 
     use Collective::{Allgather, Allreduce, Broadcast, Reduce};
     if gpus > 1 {
         let has_steps = matches!(collective, Allreduce | Reduce | Broadcast);
-        let steps = STEPS.iter().filter(|_| has_steps);
-        return FLAT.iter().chain(steps).map(ToString::to_string).collect();
+        let (flat, steps) = if has_steps { (&FLAT[..], &STEPS[..]) } else { (&FLAT[..2], &[][..]) };
+        return flat.iter().chain(steps).map(ToString::to_string).collect();
     }
     let mut methods = vec!["host".to_owned(), "gsb".to_owned()];
     if matches!(collective, Allreduce | Reduce | Broadcast) {
@@ -143,22 +143,29 @@ fn methods(collective: Collective, Shape { ranks, gpus }: Shape) -> Vec<String> 
     methods
 }
 
-/// The quickest at each size, from that size on until another is quicker.
 fn by_size(sizes: &[u64], lines: &[Line], shape: Shape) -> Vec<Choice> {
-    let way = |choice: Choice| (choice.algorithm, choice.between);
+    let way = |method: &str| shape.choice(method, 0);
+    let at = |(from_bytes, choice)| Choice { from_bytes, ..choice };
+    quickest(sizes, lines, way).into_iter().map(at).collect()
+}
+
+/// The quickest way at each size, from that size on until another is quicker; what a method's name stands for is `way`.
+pub(crate) fn quickest<W: Copy + PartialEq>(
+    sizes: &[u64],
+    lines: &[Line],
+    way: impl Fn(&str) -> Option<W>,
+) -> Vec<(usize, W)> {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
-    let mut found: Vec<Choice> = Vec::new();
+    let mut found: Vec<(usize, W)> = Vec::new();
     for bytes in sizes {
         let of_size = || lines.iter().filter(|line| line.bytes == Some(bytes));
         let Some(best) = of_size().min_by(|a, b| a.value.total_cmp(&b.value)) else { continue };
         let from_bytes = if found.is_empty() { 0 } else { bytes as usize };
-        let Some(quickest) = shape.choice(&best.peer, from_bytes) else { continue };
-        let own = found
-            .last()
-            .and_then(|last| of_size().find(|line| shape.choice(&line.peer, 0).map(way) == Some(way(*last))));
+        let Some(quickest) = way(&best.peer) else { continue };
+        let own = found.last().and_then(|(_, last)| of_size().find(|line| way(&line.peer) == Some(*last)));
         if own.is_none_or(|own| best.value < GAIN * own.value) {
-            found.push(quickest);
+            found.push((from_bytes, quickest));
         }
     }
     found
@@ -220,7 +227,7 @@ mod tests {
         let two = Shape { ranks: 5, gpus: 2 };
         assert_eq!(by_size(&[8, 4096, 65536], &lines, two), expected);
         assert_eq!((two.on_each(), ONE(5).on_each()), (vec![3, 2], Vec::new()));
-        let all = "flat-host flat-gsb gsb-gsb btb-gsb btb-btb gsb-btb";
+        let all = "flat-host flat-gsb flat-btb gsb-gsb btb-gsb btb-btb gsb-btb";
         assert_eq!(methods(Collective::Broadcast, two).join(" "), all);
         assert_eq!(methods(Collective::Alltoall, two).join(" "), "flat-host flat-gsb");
     }

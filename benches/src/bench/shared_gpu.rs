@@ -43,6 +43,7 @@ pub(crate) const BROADCAST: SharedGpuBench = SharedGpuBench {
         "direct",
         "flat-host",
         "flat-gsb",
+        "flat-btb",
         "gsb-gsb",
         "btb-gsb",
         "btb-btb",
@@ -90,6 +91,7 @@ const REDUCTIONS: &[&str] = &[
     "static-bulk",
     "flat-host",
     "flat-gsb",
+    "flat-btb",
     "gsb-gsb",
     "btb-gsb",
     "btb-btb",
@@ -129,7 +131,9 @@ impl Bench for SharedGpuBench {
         if let Some(method) = options.method.as_deref().filter(|method| !suits(method, options.gpus)) {
             let advice = match options.gpus {
                 1 => "that is one of processes on several GPUs: say how many by --gpus",
-                _ => "on several GPUs use chosen, flat-host, flat-gsb, gsb-gsb, btb-gsb, btb-btb or gsb-btb",
+                _ => {
+                    "on several GPUs use chosen, flat-host, -gsb or -btb, gsb-gsb, btb-gsb, btb-btb or gsb-btb"
+                }
             };
             return Err(BenchError::option("method", method, advice));
         }

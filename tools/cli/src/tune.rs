@@ -5,6 +5,8 @@ use crate::values::{self, Sizes};
 use crate::{info, out};
 use ggas_benches::{Device, Options, Progress, Report, Team, Via};
 use ggas_coll::{GaspiLimits, GroupError, Tuning};
+use ggas_shared_gpu::{HostChoice, HostChoices, Through};
+use ggas_table::Column;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,10 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "shared_gpu",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: u32,
+    /// How they go between hosts: in each process of a job on several hosts, such as `ggas run --host h1:4,h2:4 -- ggas tune --shared-gpu
+    /// --between-hosts`, or by mpirun. Each host keeps what is found in its table
+    #[arg(long, requires = "shared_gpu", conflicts_with_all = ["nodes", "gpus"])]
+    between_hosts: bool,
     /// Runs of each size and algorithm with --shared-gpu
     #[arg(long, value_name = "N", default_value_t = 100, requires = "shared_gpu",
           value_parser = clap::value_parser!(u32).range(10..=100_000))]
@@ -51,6 +57,9 @@ pub fn run(args: &TuneArgs) -> Result<(), Failure> {
     let (device, why) = info::choose(args.device)?;
     if let Some(why) = why {
         out::note(&format!("{}\n", info::fallback(&why)));
+    }
+    if args.between_hosts {
+        return between_hosts(args, device, &path);
     }
     if args.shared_gpu {
         return shared(args, device, &path);
@@ -133,6 +142,44 @@ fn shared(args: &TuneArgs, device: Device, path: &Path) -> Result<(), Failure> {
     }
     table.write(path).map_err(failed)?;
     let _ = writeln!(text, "written to {}", path.display());
+    out::print(&text)
+}
+
+/// Processes that share GPUs of several hosts, of which this is one.
+fn between_hosts(args: &TuneArgs, device: Device, path: &Path) -> Result<(), Failure> {
+    Tuning::can_write(path).map_err(failed)?;
+    let mut table = so_far(path)?;
+    let sizes = args.sizes.iter().flat_map(|list| list.0.iter().copied()).collect();
+    let tuned = ggas_benches::tune_hosts(&Options { device, sizes, ..Options::default() }, args.runs)?;
+    let columns = [
+        Column::text("collective"),
+        Column::number("bytes"),
+        Column::text("way"),
+        Column::number("us"),
+        Column::number("runs"),
+    ];
+    let rows = tuned.rows.iter().map(|(collective, bytes, method, us, runs)| {
+        [collective.to_string(), bytes.to_string(), method.clone(), format!("{us:.2}"), runs.to_string()]
+    });
+    let mut text = ggas_table::table(&columns, rows) + "\n";
+    for choices in tuned.choices {
+        let HostChoices { collective, hosts, device, by_size, .. } = &choices;
+        let _ = write!(text, "{collective} between {hosts} hosts of {device}:");
+        for HostChoice { from_bytes, across } in by_size {
+            let whole = if across.whole { ", whole" } else { "" };
+            let memory = if across.through == Through::Gpu { "GPU" } else { "host" };
+            let _ = write!(text, " from {from_bytes} bytes through {memory} memory{whole};");
+        }
+        text.push('\n');
+        table.between_hosts.insert(choices).map_err(Failure::Failed)?;
+    }
+    if tuned.keeps {
+        table.write(path).map_err(failed)?;
+    }
+    if !tuned.tells {
+        return Ok(());
+    }
+    let _ = writeln!(text, "written to {} on each host", path.display());
     out::print(&text)
 }
 

@@ -79,7 +79,8 @@ fn processes_that_share_a_gpu() {
     // On the executor, that of several GPUs has no option: its processes are told.
     let program = env!("CARGO_BIN_EXE_ggas");
     for (name, methods) in [
-        ("reduce", "chosen flat-host flat-gsb gsb-gsb btb-gsb btb-btb gsb-btb"),
+        ("reduce", "chosen flat-host flat-gsb flat-btb gsb-gsb btb-gsb btb-btb gsb-btb"),
+        ("broadcast", "flat-gsb flat-btb"),
         ("allgather", "chosen flat-host flat-gsb"),
         ("alltoall", "chosen flat-host flat-gsb"),
         ("reduce-scatter", "chosen flat-host flat-gsb"),

@@ -130,3 +130,55 @@ fn tune_names_the_folder_that_cannot_be_written_before_it_measures() {
     assert!(err(&output).contains(&place) && err(&output).contains("GGAS_TUNING"), "{}", err(&output));
     assert!(!err(&output).contains("nodes"), "nothing was measured: {}", err(&output));
 }
+
+/// Three processes on two hosts, which are directories here.
+#[test]
+fn a_table_of_collectives_between_hosts_is_kept_on_each_and_said_once() {
+    if let Err(error) = ggas_wire::choose() {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    // None of those that the system gives to others meanwhile.
+    let mut places =
+        (0..12_000).map(|i| format!("127.0.0.1:{}", 20_000 + (std::process::id() * 31 + i) % 12_000));
+    let meet = places.find(|place| std::net::TcpListener::bind(place).is_ok()).expect("a port");
+    let hosts = [0, 1, 0];
+    let part = |rank: usize| {
+        let host = folder.path().join(hosts[rank].to_string());
+        std::fs::create_dir_all(&host).expect("a directory");
+        std::fs::set_permissions(&host, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .expect("permissions");
+        let (rank, table) = (rank.to_string(), host.join("table.json"));
+        let place = [
+            ("GGAS_RANK", rank.as_str()),
+            ("GGAS_SIZE", "3"),
+            ("GGAS_PER_NODE", "1"),
+            ("GGAS_JOB", "tune"),
+            ("GGAS_DEVICE", "sim"),
+            ("GGAS_RUNTIME_DIR", host.to_str().expect("a name")),
+            ("GGAS_MEET", &meet),
+            ("GGAS_SECRET", "00112233445566778899aabbccddeeff"),
+        ];
+        let words = ["tune", "--device", "cpu", "--shared-gpu", "--between-hosts", "--runs", "10"];
+        let output = table.to_str().expect("a name");
+        ggas(&place, &[&words[..], &["--sizes", "8,4K", "--output", output]].concat())
+    };
+    let outputs = std::thread::scope(|scope| {
+        let part = &part;
+        let parts: Vec<_> = (0..3).map(|rank| scope.spawn(move || part(rank))).collect();
+        parts.into_iter().map(|part| part.join().expect("it ends")).collect::<Vec<_>>()
+    });
+    for output in &outputs {
+        assert!(output.status.success(), "{}", err(output));
+    }
+    assert!(outputs[1..].iter().all(|output| out(output).is_empty()), "rank 0 says it");
+    for collective in ["allreduce", "reduce", "broadcast", "allgather", "alltoall", "reduce-scatter"] {
+        let line = format!("\n{collective} between 2 hosts of cpu: from 0 bytes through ");
+        assert!(out(&outputs[0]).contains(&line), "{}", out(&outputs[0]));
+    }
+    let read =
+        |host: &str| std::fs::read_to_string(folder.path().join(host).join("table.json")).expect("a table");
+    let table = read("0");
+    assert!(table == read("1") && table.contains("\"hosts\": 2") && table.contains("3 processes"), "{table}");
+}

@@ -150,7 +150,7 @@ impl Group {
         let made = choices.and_then(|choices| Group::unset(window, config, choices)).and_then(|mut group| {
             group.loss = Some(Loss::watch(job, &group.members));
             group.clear()?;
-            Ok((group, config.tuned_by.table()?.shared_gpu))
+            Ok((group, config.tuned_by.table()?))
         });
         // Once all have answered, everyone's flags are cleared.
         let (mut group, table) = setup.agree(made)?;

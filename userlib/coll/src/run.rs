@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use ggas_kernels::{Launch, start};
 use ggas_members::Job;
-use ggas_shared_gpu::{
-    self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Table, Vector,
-};
+use ggas_shared_gpu::{self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Vector};
 use ggas_window::Window;
 
-use crate::{Collective, Element, Group, GroupConfig, GroupError, Op, Vectors};
+use crate::{Collective, Element, Group, GroupConfig, GroupError, Op, Tuning, Vectors};
 
 /// Waits of a collective that may each take as long as a group's time-out.
 const WAITS: u32 = 8;
@@ -39,15 +37,16 @@ impl Processes {
         job: &Job,
         window: &Window,
         config: &GroupConfig,
-        table: Table,
+        table: Tuning,
     ) -> Result<Option<Processes>, GroupError> {
         let is_wanted = window.info().mapped.is_err() || config.run_by == RunBy::Processes;
         if !is_wanted {
             return Ok(None);
         }
         let between = Config { timeout: config.timeout, ..Config::default() };
-        let inside = Config { table, ..between.clone() };
-        let config = HierarchyConfig { inside, between, ..HierarchyConfig::default() };
+        let inside = Config { table: table.shared_gpu, ..between.clone() };
+        let config =
+            HierarchyConfig { inside, between, hosts: table.between_hosts, ..HierarchyConfig::default() };
         let all = Mutex::new(Processes::set_up(job, window, &config)?);
         Ok(Some(Processes { all, config }))
     }

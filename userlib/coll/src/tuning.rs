@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::{env, fs, io};
 
 use ggas_kernels::Processor;
-use ggas_shared_gpu::Table;
+use ggas_shared_gpu::{HostTable, Table};
 use ggas_window::Window;
 use serde::{Deserialize, Serialize};
 
@@ -85,11 +85,20 @@ pub struct Tuning {
     /// Of processes that share a GPU.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub shared_gpu: Table,
+    /// Of processes that share GPUs of several hosts: between these.
+    #[serde(default, skip_serializing_if = "HostTable::is_empty")]
+    pub between_hosts: HostTable,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { schema: SCHEMA, choices: Vec::new(), gaspi: Vec::new(), shared_gpu: Table::default() }
+        Self {
+            schema: SCHEMA,
+            choices: Vec::new(),
+            gaspi: Vec::new(),
+            shared_gpu: Table::default(),
+            between_hosts: HostTable::default(),
+        }
     }
 }
 
@@ -156,6 +165,7 @@ impl Tuning {
         }
         table.choices.iter().try_for_each(Choices::check)?;
         table.shared_gpu.check()?;
+        table.between_hosts.check()?;
         Ok(table)
     }
 
@@ -417,6 +427,16 @@ mod tests {
         ] {
             let refused = refused(&format!(
                 r#"{{"schema": 1, "choices": [], "shared_gpu": [{{{of_8}, "by_size": [{by_size}]}}]}}"#
+            ));
+            assert!(refused.contains(reason), "{refused}");
+        }
+        let row = r#""device": "cpu", "collective": "alltoall", "hosts": 2"#;
+        for (by_size, reason) in [
+            (r#"{"from_bytes": 0, "across": {"through": "gpu", "whole": true}}"#, "never goes whole"),
+            (r#"{"from_bytes": 0, "across": {"through": "air"}}"#, "air"),
+        ] {
+            let refused = refused(&format!(
+                r#"{{"schema": 1, "choices": [], "between_hosts": [{{{row}, "by_size": [{by_size}]}}]}}"#
             ));
             assert!(refused.contains(reason), "{refused}");
         }

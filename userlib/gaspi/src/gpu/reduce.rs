@@ -277,9 +277,11 @@ impl Gaspi {
         bound: Duration,
         timeout: Timeout,
     ) -> Result<Way, GaspiError> {
-        let inside = Config { table: Tuning::of_host().shared_gpu, timeout: bound, ..Config::default() };
+        let table = Tuning::of_host();
+        let inside = Config { table: table.shared_gpu, timeout: bound, ..Config::default() };
         let between = Config { timeout: bound, ..Config::default() };
-        let config = HierarchyConfig { inside, between, ..HierarchyConfig::default() };
+        let config =
+            HierarchyConfig { inside, between, hosts: table.between_hosts, ..HierarchyConfig::default() };
         let job = self.job().membership();
         let ranks: Vec<u32> = ranks.iter().map(|rank| u32::from(*rank)).collect();
         // All of the job, too: its own exchanges would go on where an earlier set-up has failed.
