@@ -34,6 +34,7 @@ pub mod layout;
 mod library;
 mod memory;
 mod rings;
+mod trace;
 
 pub use carrier::mpi::Staging;
 pub use class::{Class, Status};

@@ -33,6 +33,7 @@ use self::net::{Header, Net, PAYLOAD};
 use super::Token;
 use crate::layout::GMPI_ANSWER_MESSAGE;
 use crate::memory::{Landed, Span};
+use crate::trace::Trace;
 use crate::{Class, GmpiError, Status};
 
 pub(crate) use self::reduce::allows;
@@ -212,6 +213,7 @@ impl Own {
 
     fn with(mut net: Net, rank: usize, inboxes: &[Inbox]) -> Own {
         net.connect(inboxes);
+        Trace::asked(rank, inboxes.len()).into_iter().for_each(|trace| net.trace(trace));
         let (size, rank) = (inboxes.len(), rank as u32);
         let world =
             Group { context: 0, rank, members: (0..size as u32).collect(), collectives: 0, freed: None };

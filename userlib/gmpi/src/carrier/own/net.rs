@@ -9,6 +9,7 @@ use ggas::{Address, Connection, HostBuffer, Node, Port, PortConfig, PostError, R
 use serde::{Deserialize, Serialize};
 
 use crate::GmpiError;
+use crate::trace::Trace;
 
 /// Frames of one sender that may be on their way.
 const SLOTS: u64 = 16;
@@ -74,6 +75,8 @@ pub struct Net {
     rank: usize,
     peers: Vec<Peer>,
     next: usize,
+    /// Where somebody asked for it.
+    trace: Option<Trace>,
 }
 
 impl Net {
@@ -84,7 +87,7 @@ impl Net {
         let inbox = port.register(HostBuffer::zeroed(bytes)?)?;
         let outbox = port.register(HostBuffer::zeroed(bytes)?)?;
         let said = Inbox { port: port.address(), nla: inbox.nla(0)? };
-        Ok((Net { inbox, outbox, port, rank, peers: Vec::new(), next: 0 }, said))
+        Ok((Net { inbox, outbox, port, rank, peers: Vec::new(), next: 0, trace: None }, said))
     }
 
     /// Where the others are, by rank.
@@ -103,6 +106,15 @@ impl Net {
             left: false,
         };
         self.peers = inboxes.iter().map(peer).collect();
+    }
+
+    /// Counts what is sent from here on.
+    pub fn trace(&mut self, trace: Trace) {
+        self.trace = Some(trace);
+    }
+
+    fn count(&mut self, to: usize, bytes: usize) {
+        self.trace.iter_mut().filter(|_| bytes > 0).for_each(|trace| trace.add(to, bytes));
     }
 
     /// The port, to register memory at.
@@ -185,6 +197,9 @@ impl Net {
         let posted = self.peers[to].connection.try_put(&self.outbox, begin, len, there, Spec::NONE);
         let went = self.posted(to, posted)?;
         self.peers[to].sent += u64::from(went);
+        if went {
+            self.count(to, payload.len());
+        }
         Ok(went)
     }
 
@@ -199,7 +214,9 @@ impl Net {
     ) -> Result<usize, GmpiError> {
         let len = len.min(PUT_MAX);
         let posted = self.peers[to].connection.try_put(from, offset, len, nla, Spec::NONE);
-        Ok(if self.posted(to, posted)? { len } else { 0 })
+        let put = if self.posted(to, posted)? { len } else { 0 };
+        self.count(to, put);
+        Ok(put)
     }
 
     fn posted(&mut self, to: usize, posted: Result<(), PostError>) -> Result<bool, GmpiError> {

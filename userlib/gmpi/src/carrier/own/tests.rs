@@ -2,6 +2,7 @@
 
 mod freed;
 mod leaving;
+mod traced;
 
 use ggas::Processor;
 use ggas::device::sim::SimNetwork;
