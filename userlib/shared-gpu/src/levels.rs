@@ -136,7 +136,11 @@ mod tests {
         assert_eq!(of(&tuned(), 1000), Levels::Steps { inside: Some(Gsb), between: Some(Btb) });
         assert_eq!(tuned().levels(Collective::Allgather, 8), Levels::Flat(Some(Gsb)));
         let broadcast = [8, 1 << 20].map(|bytes| tuned().levels(Collective::Broadcast, bytes));
-        assert_eq!(broadcast, [Levels::Flat(Some(Host)), Levels::Flat(Some(Gsb))], "all beside each other at any size");
+        assert_eq!(
+            broadcast,
+            [Levels::Flat(Some(Host)), Levels::Flat(Some(Gsb))],
+            "all beside each other at any size"
+        );
         assert_eq!(tuned().levels(Collective::Reduce, 1 << 20), BUILT_IN, "not in the table");
         let forced = Choosing { steps: [Some(Btb), None], has_steps: true, ..tuned() };
         assert_eq!(of(&forced, 8), Levels::Steps { inside: Some(Btb), between: None });
