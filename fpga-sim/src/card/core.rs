@@ -370,8 +370,8 @@ impl Core {
         match if asks { self.pending() } else { Pending::Nothing } {
             Pending::Nothing => More::Nothing,
             Pending::First => More::First,
-            // A put that was taken at once waits.
-            Pending::Packets if !self.is_calm() => More::Anything,
+            // A put that was taken at once waits, or has failed.
+            Pending::Packets if !self.is_calm() || self.board.counters.has_failed() => More::Anything,
             Pending::Packets => More::Packets,
         }
     }

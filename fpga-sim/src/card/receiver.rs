@@ -187,6 +187,11 @@ impl Receiver {
     fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) {
         let vpid = packet.destination.vpid;
         let queue = self.waiting.at(vpid);
+        // Those before it came meanwhile: responses, or what this process sends itself.
+        if let Payload::Placed(_) = packet.payload {
+            packet.payload = Payload::None;
+            return queue.push(Waiting::Report(packet));
+        }
         if !queue.is_known() || depends(&packet) {
             return queue.push(Waiting::Packet(packet));
         }

@@ -7,6 +7,7 @@ use crate::common::members::packet;
 use crate::common::*;
 use extoll_abi::*;
 use extoll_sim::fabric::{Carriage, Fabric, FabricError, First, Pending};
+use extoll_sim::memory::{Far, FarSource, TAIL, TicketState};
 use extoll_sim::packet::{Class, Kind as PacketKind, Packet, Payload};
 use extoll_sim::runs::Runs;
 use extoll_sim::*;
@@ -15,6 +16,8 @@ use extoll_sim::*;
 struct Giving {
     at_once: bool,
     puts: Mutex<VecDeque<(Packet, Vec<u8>)>>,
+    /// What comes with them.
+    response: Mutex<Option<Packet>>,
     /// Those that the card wrote from our bytes.
     placed: Mutex<u32>,
 }
@@ -24,8 +27,8 @@ impl Fabric for Giving {
         Ok(())
     }
 
-    fn poll(&self, _node: u16, _class: Class) -> Option<Packet> {
-        None
+    fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
+        self.response.lock().unwrap().take_if(|response| response.class() == class)
     }
 
     fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
@@ -48,7 +51,11 @@ impl Fabric for Giving {
             packet.payload = Payload::copy_of(&bytes);
             first.take(packet);
         }
-        if first.is_free() { Pending::Nothing } else { Pending::First }
+        match self.response.lock().unwrap().is_some() {
+            true => Pending::Packets,
+            false if first.is_free() => Pending::Nothing,
+            false => Pending::First,
+        }
     }
 
     fn attach(&self, _node: u16, _wake: Arc<dyn Wake>) -> Result<(), FabricError> {
@@ -56,6 +63,11 @@ impl Fabric for Giving {
     }
 
     fn detach(&self, _node: u16) {}
+}
+
+fn giving(at_once: bool) -> Arc<Giving> {
+    let (puts, response, placed) = Default::default();
+    Arc::new(Giving { at_once, puts, response, placed })
 }
 
 const VPID: u8 = 2;
@@ -66,8 +78,7 @@ type Seen = (Vec<(u64, u8)>, Vec<(&'static str, u16)>, Vec<u8>);
 
 /// What software sees of a put after another one; how many the card wrote from the fabric's bytes.
 fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32) {
-    let (puts, placed) = Default::default();
-    let fabric = Arc::new(Giving { at_once, puts, placed });
+    let fabric = giving(at_once);
     let setup = Setup::over(fabric.clone());
     let a = setup.node(NODE);
     let mut port = a.open(VPID, 1);
@@ -125,5 +136,84 @@ fn payloads_that_are_written_at_once_are_as_others() {
             (&expected.0, &expected.1)
         );
         assert_eq!((none, placed), (0, at_once), "a put {what}");
+    }
+}
+
+/// Also where nothing else is there to do.
+#[test]
+fn a_put_that_is_refused_at_once_interrupts() {
+    const RMA_ERROR: u64 = 27;
+    for at_once in [false, true] {
+        let fabric = giving(at_once);
+        let setup = Setup::over(fabric.clone());
+        let a = setup.node(NODE);
+        let queue = Pages::new(&a.memory, 4096, 4096);
+        for (register, value) in [
+            (regs::EXTOLL_RF_SNQ_PROGRAM + 8 * RMA_ERROR, 4 | 0xff << 4 | 1 << 48 | 4 << 49),
+            (regs::EXTOLL_RF_SNQ_MASK, 15),
+            (regs::EXTOLL_RF_SNQ_BASE, queue.address() >> 10),
+            (regs::EXTOLL_RF_SNQ_TRIGGER_ENABLE, 1 << RMA_ERROR),
+            (regs::EXTOLL_RF_SNQ_WATERMARK, 1 << 16 | 1),
+            (regs::EXTOLL_RF_SNQ_EXECUTE, 1),
+        ] {
+            a.nic.reg_write(register, value);
+        }
+        let interrupts = Arc::new(Mutex::new(0));
+        let count = interrupts.clone();
+        a.nic.on_interrupt(move || *count.lock().unwrap() += 1);
+        let mut put = packet(1, Address::new(NODE, VPID), PacketKind::Put, 0, Payload::None);
+        (put.len, put.total) = (LEN as u32, LEN as u32);
+        fabric.puts.lock().unwrap().push_back((put, vec![7; LEN]));
+        a.nic.progress();
+        assert_eq!((*interrupts.lock().unwrap(), a.all_errors().len()), (1, 1), "{at_once}");
+    }
+}
+
+/// Bytes of another host that come when the test says so.
+struct Slow(Mutex<TicketState>);
+
+impl FarSource for Slow {
+    unsafe fn read(&self, _: usize, _: u64, _: usize, _: bool) -> u64 {
+        1
+    }
+
+    fn state(&self, _: u64) -> TicketState {
+        *self.0.lock().unwrap()
+    }
+
+    fn fetch(&self, _: usize) -> u64 {
+        unreachable!("nothing goes to a device")
+    }
+
+    fn fetched(&self, _: u64) -> Option<Result<Vec<u8>, ()>> {
+        None
+    }
+}
+
+/// Responses are taken first, also where a put came at once that is yet to be reported: it is, behind those that wait.
+#[test]
+fn a_put_is_reported_behind_a_response_that_waits() {
+    for at_once in [false, true] {
+        let fabric = giving(at_once);
+        let setup = Setup::over(fabric.clone());
+        let a = setup.node(NODE);
+        let mut port = a.open(VPID, 1);
+        let memory = Pages::new(&a.memory, 2 * 4096, 4096);
+        let first = a.register(VPID, &memory, Access::ALL);
+        let (bytes, to) = (vec![7; LEN], Address::new(NODE, VPID));
+        let mut put = packet(1, to, PacketKind::Put, first, Payload::None);
+        (put.len, put.total, put.spec) = (LEN as u32, LEN as u32, Spec::COMPLETER);
+        let slow = Arc::new(Slow(Mutex::new(TicketState::Pending)));
+        let far = Payload::Far(Box::new(Far::new(slow.clone(), LEN as u32, [9; TAIL])));
+        let response = packet(1, to, PacketKind::GetResponse, first + 4096, far);
+        fabric.puts.lock().unwrap().push_back((put, bytes.clone()));
+        *fabric.response.lock().unwrap() = Some(Packet { spec: Spec::COMPLETER, ..response });
+        assert!(port.drain().is_empty(), "the response waits for its bytes");
+        *slow.0.lock().unwrap() = TicketState::Done;
+        let notes = port.drain();
+        let seen: Vec<_> = notes.iter().map(|note| (note.word0, note.error())).collect();
+        assert_eq!(seen, [(first + 4096, ErrorUnits::NONE), (first, ErrorUnits::NONE)], "{at_once}");
+        assert_eq!((a.all_errors(), memory.bytes(0, LEN)), (vec![], bytes));
+        assert_eq!(*fabric.placed.lock().unwrap(), u32::from(at_once));
     }
 }
