@@ -168,6 +168,8 @@ pub trait Memory: Send + Sync {
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError>;
     /// The bytes of a [`Memory::fetch`]; `Ok(None)` while it is in flight. Any other answer spends the ticket.
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError>;
+    /// Nobody asks for the bytes of a [`Memory::fetch`] any more: its ticket is spent.
+    fn forget(&self, _ticket: Ticket) {}
 }
 
 /// Most bytes of a [`DeviceCopier::write_inline`]: a packet's payload, also between processes.

@@ -27,6 +27,11 @@ impl Blocks {
         self.fetching.is_some() && self.there.is_empty()
     }
 
+    /// What is being fetched.
+    pub(super) fn fetching(&self) -> Option<Ticket> {
+        self.fetching
+    }
+
     /// Fetches what lies at `source`, of which nothing is fetched.
     ///
     /// # Errors

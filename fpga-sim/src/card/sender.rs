@@ -187,8 +187,8 @@ impl Sender {
 
     /// Forgets the command of a VPID that was closed.
     pub(super) fn close(&mut self, vpid: u8) {
-        if let Some(command) = self.commands.get_mut(vpid) {
-            *command = None;
+        if let Some(sending) = self.commands.get_mut(vpid).and_then(Option::take) {
+            sending.give_up(&self.board);
         }
         self.stalled.set(vpid, false);
     }

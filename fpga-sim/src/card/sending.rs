@@ -164,6 +164,13 @@ impl Sending {
         packet.map_or(0, |packet| packet.destination.node)
     }
 
+    /// Nothing more of it goes: what a device brings is for nobody.
+    pub(super) fn give_up(self, board: &Board) {
+        let of_rest = self.rest.and_then(|rest| rest.blocks.fetching());
+        let fetching = of_rest.or(self.tail.map(|tail| tail.fetching));
+        fetching.into_iter().for_each(|ticket| board.memory.forget(ticket));
+    }
+
     /// Whether it waits for a device, rather than for the fabric.
     pub(super) fn waits_for_device(&self) -> bool {
         let waits = |rest: &Rest| self.ready.is_none() && rest.blocks.is_waiting();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use super::far::Far;
 use super::flight::{InFlight, Mover};
 use super::foreign::Foreign;
-use super::host::{EndSession, HostMemory, SESSION};
+use super::host::{EndSession, HostMemory, SESSION, State};
 use super::move_bytes::{copy_last_word_last, copy_streaming, read_bytes};
 use super::reading;
 use super::runs::Runs;
@@ -273,6 +273,13 @@ impl Memory for HostMemory {
             (TicketState::Done, Some(buffer)) => Ok(Some(buffer)),
             _ => Err(MemoryError::Device { address: copy.source.unwrap_or(0) }),
         }
+    }
+
+    fn forget(&self, ticket: Ticket) {
+        let State { in_flight, copiers, .. } = &mut *self.state();
+        in_flight.iter_mut().filter(|copy| copy.ticket == ticket).for_each(|copy| copy.forgotten = true);
+        // Those whose devices are not done with them go with the next one.
+        in_flight.retain_mut(|copy| !(copy.forgotten && copy.ended(copiers)));
     }
 }
 

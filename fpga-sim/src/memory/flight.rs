@@ -21,6 +21,8 @@ pub(super) struct InFlight {
     pub(super) _keep: Option<Arc<dyn Send + Sync>>,
     /// Who is asked how it stands, where that is not a copier.
     pub(super) mover: Option<Mover>,
+    /// Nobody asks for it any more.
+    pub(super) forgotten: bool,
 }
 
 pub(super) enum Mover {
@@ -43,6 +45,7 @@ impl InFlight {
             buffer: None,
             _keep: None,
             mover: None,
+            forgotten: false,
         }
     }
 
@@ -73,5 +76,46 @@ impl InFlight {
         overlaps(self.destination, self.len)
             || self.source.is_some_and(|at| overlaps(at, self.len))
             || self.entry.is_some_and(|at| overlaps(at, 16))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::{HostMemory, Memory, RangeKind};
+    use super::*;
+
+    /// Its copies are over once the test says so.
+    #[derive(Default)]
+    struct Slow(AtomicBool);
+
+    impl DeviceCopier for Slow {
+        fn copy(&self, _: u64, _: u64, len: usize) -> u64 {
+            len as u64
+        }
+        fn write_inline(&self, _: u64, _: &[u8]) -> u64 {
+            unreachable!("nothing is written")
+        }
+        fn poll(&self, _: u64) -> TicketState {
+            if self.0.load(Ordering::Relaxed) { TicketState::Done } else { TicketState::Pending }
+        }
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_kept_until_its_device_is_done() {
+        let (memory, device, words) = (HostMemory::new(), Arc::new(Slow::default()), [0u64; 8]);
+        let base = words.as_ptr() as u64;
+        // SAFETY: never touched.
+        unsafe { memory.add_range(RangeKind::Device(device.clone()), base, 64).unwrap() };
+        let [first, second, asked] = [8, 16, 24].map(|len| memory.fetch(base, len).unwrap());
+        let kept = || memory.state().in_flight.len();
+        memory.forget(first);
+        assert_eq!(kept(), 3, "the device still writes there");
+        device.0.store(true, Ordering::Relaxed);
+        memory.forget(second);
+        assert_eq!(kept(), 1);
+        assert_eq!(memory.fetched(asked).unwrap().unwrap().len(), 24);
+        assert_eq!(kept(), 0);
     }
 }

@@ -80,4 +80,8 @@ impl Memory for Lengths {
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {
         self.0.fetched(ticket)
     }
+
+    fn forget(&self, ticket: Ticket) {
+        self.0.forget(ticket);
+    }
 }

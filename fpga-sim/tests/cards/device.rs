@@ -45,6 +45,11 @@ impl Device {
         self.0.lock().unwrap().pending.len()
     }
 
+    /// Copies that are over, and of which nobody has heard.
+    fn unasked(&self) -> usize {
+        self.0.lock().unwrap().ended.len()
+    }
+
     /// Bytes of the oldest copy.
     fn oldest(&self) -> usize {
         match &self.0.lock().unwrap().pending[0].1 {

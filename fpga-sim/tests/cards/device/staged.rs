@@ -85,6 +85,24 @@ fn a_block_that_does_not_come_fails_the_put() {
 }
 
 #[test]
+fn what_is_fetched_for_a_vpid_that_closes_is_let_go() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ((_near, a), (_far, b)) = (join(&hosts, 0), join(&hosts, 1));
+    let device = Arc::new(Device::default());
+    let source = DevicePages::new(&a.memory, &device, PAGES);
+    let target = Pages::new(&b.memory, LEN, 4096);
+    let cards = [a, b];
+    let (p, q) = (cards[0].open(1, 1), cards[1].open(2, 1));
+    let (from, to) = (source.register(&cards[0], 1, FIRST), cards[1].register(2, &target, Access::ALL));
+    device.hold(true);
+    p.put(q.address(), Spec::NONE, from, to, LEN as u32);
+    run(&cards, "a block", || device.pending() > 0);
+    device.end(TicketState::Done);
+    p.close();
+    assert_eq!(device.unasked(), 0);
+}
+
+#[test]
 fn a_device_copies_packets_of_a_put_at_once_and_the_last_one_behind_them() {
     const SENT: usize = 100_000;
     let Some(hosts) = Hosts::new(2) else { return };
