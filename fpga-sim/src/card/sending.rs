@@ -343,7 +343,7 @@ fn fits_one_packet(board: &Board, packet: &Packet, runs: &Runs) -> bool {
     packet.total <= whole_fragments(packet, most)
 }
 
-/// Reads all of them; `false`: not from memory of the host.
+/// Reads all of them, which fill `to`; `false`: not from memory of the host.
 fn read_runs(board: &Board, runs: &Runs, to: &mut [u8]) -> bool {
     let mut rest = to;
     for run in runs.iter() {
@@ -353,7 +353,7 @@ fn read_runs(board: &Board, runs: &Runs, to: &mut [u8]) -> bool {
         }
         rest = behind;
     }
-    true
+    rest.is_empty()
 }
 
 /// Bytes of a packet of at most `most`: whole fragments, so that its notifications are those of its fragments.
