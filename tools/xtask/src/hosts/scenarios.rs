@@ -6,6 +6,7 @@ mod firewall;
 mod jobs;
 mod peers;
 mod slurm;
+mod tune;
 mod ucx;
 
 use super::Built;
@@ -99,6 +100,14 @@ pub const ALL: &[Scenario] = &[
         short: true,
         in_c: None,
         run: jobs::collectives,
+    },
+    Scenario {
+        name: "tune",
+        about: "`ggas tune` between hosts: a table on each, which collectives take; by Open MPI's launcher, too",
+        hosts: 2,
+        short: false,
+        in_c: None,
+        run: tune::tune,
     },
     Scenario {
         name: "ends",

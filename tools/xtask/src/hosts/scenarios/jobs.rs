@@ -252,6 +252,17 @@ pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
     if place::which("mpirun").is_none() {
         return Ok("skipped: apt-get install openmpi-bin".to_owned());
     }
+    for (hosts, size) in [("h1:4", 4), ("h1:3,h2:1", 4), ("h2:1,h1:1", 2)] {
+        let (mut command, _) = by_mpirun(lab, hosts, size);
+        command.arg(built.example("ring"));
+        let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
+        ring_said(&said, size)?;
+    }
+    Ok(by_mpirun(lab, "h1", 1).1)
+}
+
+/// Open MPI's launcher, and its version.
+pub(super) fn by_mpirun(lab: &Lab, hosts: &str, size: u32) -> (Command, String) {
     let version = ask("mpirun", &["--version"]).unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().to_owned();
     // From version 5 on the launcher is PRRTE, which has other names.
@@ -259,16 +270,13 @@ pub fn mpirun(lab: &Lab, built: &Built) -> Result<String> {
         true => ["--mca", "plm_rsh_agent"],
         false => ["--prtemca", "plm_ssh_agent"],
     };
-    for (hosts, size) in [("h1:4", 4), ("h1:3,h2:1", 4), ("h2:1,h1:1", 2)] {
-        let mut command = lab.on(1, "mpirun");
-        command
-            .args(["--allow-run-as-root", "--bind-to", "none", "--host", hosts, "-n", &size.to_string()])
-            .args(agent);
-        command.arg(lab.agent()).args(["-x", "GGAS_DEVICE=sim"]).arg(built.example("ring"));
-        let said = Runs::start(command, hosts)?.succeeds(2 * SOON)?;
-        ring_said(&said, size)?;
-    }
-    Ok(version)
+    let mut command = lab.on(1, "mpirun");
+    command
+        .args(["--allow-run-as-root", "--bind-to", "none", "--host", hosts, "-n", &size.to_string()])
+        .args(agent)
+        .arg(lab.agent())
+        .args(["-x", "GGAS_DEVICE=sim"]);
+    (command, version)
 }
 
 /// The ring under `mpiexec` of MPICH, which may be installed beside Open MPI's; then a rank that fails before it joins, of which this
