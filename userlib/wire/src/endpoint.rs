@@ -419,6 +419,7 @@ impl Endpoint {
     /// Writes `head`, which is copied, and `len` bytes behind it, which need not be registered, into a region of a peer from `offset`
     /// on, which needs not be [known](Self::import). The peer gets [`Event::Written`] behind the data, and in order with messages; only
     /// where the offer [says so](Offer::keeps_order). [`Event::Done`] or [`Event::Failed`] with `token` says here that it is over.
+    /// Behind one that fails nothing of this endpoint comes to the peer before a [poll](Self::poll) has told of it.
     ///
     /// # Errors
     /// [`WireError::TooLong`]: a head of more than [`HEAD_MAX`] bytes. [`WireError::Unfit`]: the provider keeps no order.

@@ -180,7 +180,8 @@ impl World {
         }
         self.run(end);
         self.cuts.heal_all(end);
-        self.run(end + 20 * SECOND);
+        // Who stands still for nine hears of deaths behind that, and lets go what was the dead one's ten seconds later.
+        self.run(end + 30 * SECOND);
         self.check_quiet();
     }
 

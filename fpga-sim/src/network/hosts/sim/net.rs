@@ -2,7 +2,7 @@
 //! is on a way that is cut waits for the cut to heal.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -99,6 +99,8 @@ pub struct Messages {
     pub removed: Vec<(usize, usize)>,
     /// Of so many writes, one finds that the way has broken; 0: none does.
     pub breaks: u8,
+    /// Ways that broke, until their process has been told of it: as behind a connection that is closed, nothing comes that is sent there.
+    pub broken: HashSet<(usize, usize)>,
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
@@ -160,8 +162,18 @@ impl Messages {
         self.breaks > 0 && self.random.u8(..self.breaks) == 0
     }
 
+    /// What a process gives the wire for another one.
+    fn go(&mut self, from: usize, to: usize, goes: Goes) {
+        if !self.broken.contains(&(from, to)) {
+            self.gone.push((from, to, goes));
+        } else if let Goes::Write(Landed { token, .. }) = goes {
+            self.ended.push((from, token, false));
+        }
+    }
+
     /// A write does not come, nor does what is behind it on its way.
     pub fn lose(&mut self, way: (usize, usize), write: Landed) {
+        self.broken.insert(way);
         let behind = self.on_wire.remove(&way).unwrap_or_default();
         for goes in [Goes::Write(write)].into_iter().chain(behind) {
             if let Goes::Write(Landed { token, .. }) = goes {
@@ -269,7 +281,7 @@ impl Wire for SimWire {
             return Ok(Taken::Later);
         }
         messages.taken += 1;
-        messages.gone.push((self.me, peer, Goes::Message(bytes.to_vec())));
+        messages.go(self.me, peer, Goes::Message(bytes.to_vec()));
         Ok(Taken::Yes)
     }
 
@@ -307,7 +319,7 @@ impl Wire for SimWire {
         let grant = key.bytes()[8..].try_into().map(u64::from_le_bytes).expect("a key of the simulation");
         let (head, from) = (head.to_vec(), (from, len));
         let landed = Landed { grant, at, head, from, bytes: None, immediate, token };
-        messages.gone.push((self.me, peer, Goes::Write(landed)));
+        messages.go(self.me, peer, Goes::Write(landed));
         Ok(Taken::Yes)
     }
 
@@ -317,6 +329,9 @@ impl Wire for SimWire {
         let come = messages.come.remove(&self.me).unwrap_or_default();
         let ours = |ended: &mut (usize, u64, bool)| ended.0 == self.me;
         let ended: Vec<_> = messages.ended.extract_if(.., ours).collect();
+        if ended.iter().any(|(_, _, done)| !done) {
+            messages.broken.retain(|(from, _)| *from != self.me);
+        }
         let (first, open) = (messages.random.bool(), &messages.open);
         let mut tell = |now: bool| {
             for (_, token, done) in ended.iter().filter(|_| now) {
