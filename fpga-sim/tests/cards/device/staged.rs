@@ -59,33 +59,8 @@ fn bytes_of_a_device_are_fetched_in_blocks_while_others_go() {
     assert!(target.bytes(0, LEN) == source.bytes(0, LEN));
 }
 
-#[test]
-fn a_block_that_does_not_come_fails_the_put() {
-    let Some(hosts) = Hosts::new(2) else { return };
-    let ((_near, a), (_far, b)) = (join(&hosts, 0), join(&hosts, 1));
-    let device = Arc::new(Device::default());
-    let source = DevicePages::new(&a.memory, &device, PAGES);
-    let target = Pages::new(&b.memory, LEN, 4096);
-    let cards = [a, b];
-    let (mut p, q) = (cards[0].open(1, 1), cards[1].open(2, 1));
-    let (from, to) = (source.register(&cards[0], 1, FIRST), cards[1].register(2, &target, Access::ALL));
-    device.hold(true);
-    p.put(q.address(), Spec::REQUESTER, from, to, LEN as u32);
-    for state in [TicketState::Done, TicketState::Done, TicketState::Failed] {
-        run(&cards, "a block", || device.pending() > 0);
-        device.end(state);
-    }
-    let mut told = None;
-    run(&cards, "its end", || {
-        told = told.or_else(|| p.try_next());
-        told.is_some()
-    });
-    assert_eq!(told.unwrap().error(), ErrorUnits::REQUESTER);
-    assert_eq!(device.pending(), 0, "nothing is fetched behind it");
-}
-
-#[test]
-fn what_is_fetched_for_a_vpid_that_closes_is_let_go() {
+/// Puts all of a device's memory to another card's host memory, by port 1 of the first card; the device ends copies when it is told to.
+fn put_while_device_is_held(notes: Spec, test: impl FnOnce(&[Node; 2], &Device, Port<'_>)) {
     let Some(hosts) = Hosts::new(2) else { return };
     let ((_near, a), (_far, b)) = (join(&hosts, 0), join(&hosts, 1));
     let device = Arc::new(Device::default());
@@ -95,11 +70,35 @@ fn what_is_fetched_for_a_vpid_that_closes_is_let_go() {
     let (p, q) = (cards[0].open(1, 1), cards[1].open(2, 1));
     let (from, to) = (source.register(&cards[0], 1, FIRST), cards[1].register(2, &target, Access::ALL));
     device.hold(true);
-    p.put(q.address(), Spec::NONE, from, to, LEN as u32);
-    run(&cards, "a block", || device.pending() > 0);
-    device.end(TicketState::Done);
-    p.close();
-    assert_eq!(device.unasked(), 0);
+    p.put(q.address(), notes, from, to, LEN as u32);
+    test(&cards, &device, p);
+}
+
+#[test]
+fn a_block_that_does_not_come_fails_the_put() {
+    put_while_device_is_held(Spec::REQUESTER, |cards, device, mut p| {
+        for state in [TicketState::Done, TicketState::Done, TicketState::Failed] {
+            run(cards, "a block", || device.pending() > 0);
+            device.end(state);
+        }
+        let mut told = None;
+        run(cards, "its end", || {
+            told = told.or_else(|| p.try_next());
+            told.is_some()
+        });
+        assert_eq!(told.unwrap().error(), ErrorUnits::REQUESTER);
+        assert_eq!(device.pending(), 0, "nothing is fetched behind it");
+    });
+}
+
+#[test]
+fn what_is_fetched_for_a_vpid_that_closes_is_let_go() {
+    put_while_device_is_held(Spec::NONE, |cards, device, p| {
+        run(cards, "a block", || device.pending() > 0);
+        device.end(TicketState::Done);
+        p.close();
+        assert_eq!(device.unasked(), 0);
+    });
 }
 
 #[test]
