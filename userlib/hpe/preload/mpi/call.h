@@ -19,6 +19,11 @@ struct call hpe_mpi_call(const char *name, MPI_Comm comm, const void *from, cons
 void hpe_mpi_stage(struct call *call, struct stage *stage, MPI_Count count, int parts, const int *counts,
 		   const int *displs, MPI_Datatype type, enum use use);
 
+/* Stages bytes of one of them; parts of a datatype each, at displacements in bytes, which are `displs` or `far`. */
+void hpe_mpi_stage_bytes(struct call *call, struct stage *stage, MPI_Aint start, MPI_Aint end, enum use use);
+void hpe_mpi_stage_types(struct call *call, struct stage *stage, int parts, const int *counts, const int *displs,
+			 const MPI_Aint *far, const MPI_Datatype *types, enum use use);
+
 /* Ends the stages behind a call that had this error; behind one that does not block, when its request is complete. */
 int hpe_mpi_finish(struct call *call, int error);
 int hpe_mpi_begun(struct call *call, int error, MPI_Request *request);

@@ -264,6 +264,18 @@ ISEND(Isend)
 ISEND(Issend)
 ISEND(Irsend)
 
+/* Whole, as MPI_Bsend. */
+int MPI_Ibsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+{
+	struct stage stage;
+	int error = begin(&stage, buf, count, type, READ, comm, "MPI_Ibsend");
+
+	if (error)
+		return error;
+	error = PMPI_Ibsend(stage.buffer, count, type, dest, tag, comm, request);
+	return hpe_mpi_keep(&stage, NULL, *request, error, comm, "MPI_Ibsend");
+}
+
 int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
 	struct redirect redirect = { .data = NULL };
@@ -293,34 +305,4 @@ int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MP
 	hpe_mpi_redirect_message(&redirect, *message);
 	error = PMPI_Imrecv(stage.buffer, count, type, message, request);
 	return hpe_mpi_keep(&stage, &redirect, *request, error, MPI_COMM_NULL, "MPI_Imrecv");
-}
-
-/* Calls that would use the buffer long after they return, or that have no staged form here: said, and not done. */
-static int refuse(MPI_Comm comm, const char *call)
-{
-	return hpe_mpi_fail(comm, MPI_ERR_BUFFER, call,
-			    "takes no memory of a device; use a call of the list in the README of ggas-hpe's preload/mpi");
-}
-
-#define REFUSE_INIT(name, constant) \
-int MPI_##name(constant void *buf, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, \
-	       MPI_Request *request) \
-{ \
-	if (hpe_mpi_is_device(buf)) \
-		return refuse(comm, "MPI_" #name); \
-	return PMPI_##name(buf, count, type, peer, tag, comm, request); \
-}
-
-REFUSE_INIT(Send_init, const)
-REFUSE_INIT(Ssend_init, const)
-REFUSE_INIT(Rsend_init, const)
-REFUSE_INIT(Bsend_init, const)
-REFUSE_INIT(Recv_init, )
-REFUSE_INIT(Ibsend, const)
-
-int MPI_Win_create(void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win)
-{
-	if (hpe_mpi_is_device(base))
-		return refuse(comm, "MPI_Win_create");
-	return PMPI_Win_create(base, size, unit, info, comm, win);
 }

@@ -5,44 +5,32 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "kept.h"
 #include "pipe.h"
 
-struct kept {
-	struct kept *next;
-	MPI_Request request;
-	struct stage stage;
-	/* Of collective calls: what is sent; then no status tells how much of the stage was written. */
-	struct stage from;
-	int collective;
-	struct redirect redirect;
-};
-
-static struct kept *all, *given_up;
+/* Under way; given up by the program; persistent ones that are not started. */
+static struct kept *all, *given_up, *idle;
 /* Let programs pass that have no such request. */
-static atomic_int count, given_up_count;
+static atomic_int count, given_up_count, idle_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void put(struct kept *kept)
+static void put_in(struct kept **list, atomic_int *counter, struct kept *kept)
 {
 	pthread_mutex_lock(&lock);
-	kept->next = all;
-	all = kept;
+	kept->next = *list;
+	*list = kept;
 	pthread_mutex_unlock(&lock);
-	atomic_fetch_add(&count, 1);
+	atomic_fetch_add(counter, 1);
 }
 
-/*
- * Takes a request's stage out, before MPI may end the request: its handle may be another thread's at once. Libraries give
- * one handle to many requests that were complete at once; then any of them is as good.
- */
-static struct kept *take(MPI_Request request)
+static struct kept *take_from(struct kept **list, atomic_int *counter, MPI_Request request)
 {
 	struct kept *found = NULL;
 
-	if (!atomic_load(&count) || request == MPI_REQUEST_NULL)
+	if (!atomic_load(counter) || request == MPI_REQUEST_NULL)
 		return NULL;
 	pthread_mutex_lock(&lock);
-	for (struct kept **at = &all; *at; at = &(*at)->next) {
+	for (struct kept **at = list; *at; at = &(*at)->next) {
 		if ((*at)->request == request) {
 			found = *at;
 			*at = found->next;
@@ -51,8 +39,38 @@ static struct kept *take(MPI_Request request)
 	}
 	pthread_mutex_unlock(&lock);
 	if (found)
-		atomic_fetch_sub(&count, 1);
+		atomic_fetch_sub(counter, 1);
 	return found;
+}
+
+void hpe_mpi_put(struct kept *kept)
+{
+	put_in(&all, &count, kept);
+}
+
+struct kept *hpe_mpi_take(MPI_Request request)
+{
+	return take_from(&all, &count, request);
+}
+
+int hpe_mpi_keeps_any(void)
+{
+	return atomic_load(&count) != 0;
+}
+
+void hpe_mpi_put_idle(struct kept *kept)
+{
+	put_in(&idle, &idle_count, kept);
+}
+
+struct kept *hpe_mpi_take_idle(MPI_Request request)
+{
+	return take_from(&idle, &idle_count, request);
+}
+
+int hpe_mpi_idles_any(void)
+{
+	return atomic_load(&idle_count) != 0;
 }
 
 int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request request, int error, MPI_Comm comm,
@@ -71,7 +89,7 @@ int hpe_mpi_keep(struct stage *stage, struct redirect *redirect, MPI_Request req
 	/* The program may free its own before the request is complete. */
 	if (stage->capacity && !stage->dense)
 		PMPI_Type_dup(stage->type, &kept->stage.type);
-	put(kept);
+	hpe_mpi_put(kept);
 	return MPI_SUCCESS;
 }
 
@@ -90,12 +108,19 @@ int hpe_mpi_keep_both(struct stage *from, struct stage *to, MPI_Request request,
 	kept->stage = *to;
 	kept->from = *from;
 	kept->collective = 1;
-	put(kept);
+	hpe_mpi_put(kept);
 	return MPI_SUCCESS;
 }
 
-/* Ends a request's stage. */
-static int settle(struct kept *kept, MPI_Status *status, int error, const char *call)
+static void let_go(struct kept *kept)
+{
+	if (kept->stage.capacity && !kept->stage.dense)
+		PMPI_Type_free(&kept->stage.type);
+	free(kept->stage.host);
+	free(kept);
+}
+
+int hpe_mpi_settle(struct kept *kept, MPI_Status *status, int error, const char *call)
 {
 	struct stage *stage = &kept->stage;
 	int result;
@@ -105,10 +130,11 @@ static int settle(struct kept *kept, MPI_Status *status, int error, const char *
 	if (!error && (error = hpe_mpi_in(stage, status, NULL)))
 		hpe_mpi_fail(MPI_COMM_NULL, error, call, "cannot take a message that comes in parts: it is too long, or no memory");
 	hpe_mpi_end(&kept->from, NULL, error);
-	result = hpe_mpi_end(stage, stage->use & WRITE && !kept->collective ? status : NULL, error);
-	if (stage->capacity && !stage->dense)
-		PMPI_Type_free(&stage->type);
-	free(kept);
+	result = hpe_mpi_deliver(stage, stage->use & WRITE && !kept->collective ? status : NULL, error);
+	if (kept->persistent)
+		hpe_mpi_put_idle(kept);
+	else
+		let_go(kept);
 	if (result != error)
 		hpe_mpi_fail(MPI_COMM_NULL, result, call, "cannot copy to the device's memory: freed, or too short");
 	return result;
@@ -116,30 +142,30 @@ static int settle(struct kept *kept, MPI_Status *status, int error, const char *
 
 int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-	struct kept *kept = take(*request);
+	struct kept *kept = hpe_mpi_take(*request);
 	MPI_Status own, *to = kept && status == MPI_STATUS_IGNORE ? &own : status;
 	int error = PMPI_Wait(request, to);
 
-	return kept ? settle(kept, to, error, "MPI_Wait") : error;
+	return kept ? hpe_mpi_settle(kept, to, error, "MPI_Wait") : error;
 }
 
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-	struct kept *kept = take(*request);
+	struct kept *kept = hpe_mpi_take(*request);
 	MPI_Status own, *to = kept && status == MPI_STATUS_IGNORE ? &own : status;
 	int error = PMPI_Test(request, flag, to);
 
 	if (!kept)
 		return error;
 	if (error || *flag)
-		return settle(kept, to, error, "MPI_Test");
-	put(kept);
+		return hpe_mpi_settle(kept, to, error, "MPI_Test");
+	hpe_mpi_put(kept);
 	return error;
 }
 
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
-	struct kept *kept = take(request);
+	struct kept *kept = hpe_mpi_take(request);
 	MPI_Status own, *to = kept && status == MPI_STATUS_IGNORE ? &own : status;
 	int error = PMPI_Request_get_status(request, flag, to);
 
@@ -147,24 +173,25 @@ int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 		return error;
 	/* Complete: the program may use the buffer, though the request stays. */
 	if (!error && *flag)
-		return settle(kept, to, error, "MPI_Request_get_status");
-	put(kept);
+		return hpe_mpi_settle(kept, to, error, "MPI_Request_get_status");
+	hpe_mpi_put(kept);
 	return error;
 }
 
 /* MPI still uses the stage, so the request stays, and is asked from time to time. */
 int MPI_Request_free(MPI_Request *request)
 {
-	struct kept *kept = take(*request);
+	struct kept *kept = hpe_mpi_take_idle(*request);
 
+	if (kept) {
+		let_go(kept);
+		return PMPI_Request_free(request);
+	}
+	kept = hpe_mpi_take(*request);
 	if (!kept)
 		return PMPI_Request_free(request);
 	*request = MPI_REQUEST_NULL;
-	pthread_mutex_lock(&lock);
-	kept->next = given_up;
-	given_up = kept;
-	pthread_mutex_unlock(&lock);
-	atomic_fetch_add(&given_up_count, 1);
+	put_in(&given_up, &given_up_count, kept);
 	hpe_mpi_reap_requests();
 	return MPI_SUCCESS;
 }
@@ -188,8 +215,12 @@ void hpe_mpi_reap_requests(void)
 
 		next = asked->next;
 		if (error || flag) {
+			MPI_Request left = asked->persistent ? asked->request : MPI_REQUEST_NULL;
+
 			atomic_fetch_sub(&given_up_count, 1);
-			settle(asked, &status, error, "MPI_Request_free");
+			hpe_mpi_settle(asked, &status, error, "MPI_Request_free");
+			if (left != MPI_REQUEST_NULL)
+				MPI_Request_free(&left);
 			continue;
 		}
 		pthread_mutex_lock(&lock);
@@ -197,134 +228,4 @@ void hpe_mpi_reap_requests(void)
 		given_up = asked;
 		pthread_mutex_unlock(&lock);
 	}
-}
-
-/* What calls of many requests need: stages, and statuses of our own where the caller wants none. */
-struct many {
-	struct kept **kept;
-	MPI_Status *statuses, *own;
-	int any;
-};
-
-static int open_many(struct many *many, int n, MPI_Request requests[], MPI_Status *statuses, const char *call)
-{
-	*many = (struct many){ .statuses = statuses };
-	if (n <= 0 || !atomic_load(&count))
-		return MPI_SUCCESS;
-	many->kept = calloc((size_t)n, sizeof(*many->kept));
-	if (statuses == MPI_STATUSES_IGNORE)
-		many->statuses = many->own = malloc((size_t)n * sizeof(*many->own));
-	if (!many->kept || !many->statuses) {
-		free(many->kept);
-		free(many->own);
-		return hpe_mpi_fail(MPI_COMM_NULL, MPI_ERR_NO_MEM, call, "no memory for statuses");
-	}
-	for (int i = 0; i < n; i++)
-		if ((many->kept[i] = take(requests[i])))
-			many->any = 1;
-	return MPI_SUCCESS;
-}
-
-/* Ends what is complete, by the statuses at `which` (NULL: each at its own place), and keeps the rest. */
-static int close_many(struct many *many, int n, const int *which, int done, int error, const char *call)
-{
-	int failed = MPI_SUCCESS;
-
-	for (int i = 0; many->kept && i < done; i++) {
-		int at = which ? which[i] : i;
-		MPI_Status *status = &many->statuses[i];
-		int own = error == MPI_ERR_IN_STATUS ? status->MPI_ERROR : error;
-
-		if (!many->kept[at] || own == MPI_ERR_PENDING)
-			continue;
-		own = settle(many->kept[at], status, own, call);
-		many->kept[at] = NULL;
-		if (own && !error)
-			failed = own;
-	}
-	for (int i = 0; many->kept && i < n; i++)
-		if (many->kept[i])
-			put(many->kept[i]);
-	free(many->kept);
-	free(many->own);
-	return error ? error : failed;
-}
-
-int MPI_Waitall(int n, MPI_Request requests[], MPI_Status *statuses)
-{
-	struct many many;
-	int error = open_many(&many, n, requests, statuses, "MPI_Waitall");
-
-	if (error)
-		return error;
-	error = PMPI_Waitall(n, requests, many.statuses);
-	return close_many(&many, n, NULL, n, error, "MPI_Waitall");
-}
-
-int MPI_Testall(int n, MPI_Request requests[], int *flag, MPI_Status *statuses)
-{
-	struct many many;
-	int error = open_many(&many, n, requests, statuses, "MPI_Testall");
-
-	if (error)
-		return error;
-	error = PMPI_Testall(n, requests, flag, many.statuses);
-	return close_many(&many, n, NULL, error || *flag ? n : 0, error, "MPI_Testall");
-}
-
-int MPI_Waitsome(int n, MPI_Request requests[], int *done, int which[], MPI_Status *statuses)
-{
-	struct many many;
-	int error = open_many(&many, n, requests, statuses, "MPI_Waitsome");
-
-	if (error)
-		return error;
-	error = PMPI_Waitsome(n, requests, done, which, many.statuses);
-	return close_many(&many, n, which, *done == MPI_UNDEFINED ? 0 : *done, error, "MPI_Waitsome");
-}
-
-int MPI_Testsome(int n, MPI_Request requests[], int *done, int which[], MPI_Status *statuses)
-{
-	struct many many;
-	int error = open_many(&many, n, requests, statuses, "MPI_Testsome");
-
-	if (error)
-		return error;
-	error = PMPI_Testsome(n, requests, done, which, many.statuses);
-	return close_many(&many, n, which, *done == MPI_UNDEFINED ? 0 : *done, error, "MPI_Testsome");
-}
-
-/* Of `MPI_Waitany` and `MPI_Testany`: one status, not an array. */
-static int close_any(struct many *many, int n, int index, int flag, MPI_Status *status, int error, const char *call)
-{
-	int done = flag && index != MPI_UNDEFINED;
-
-	many->statuses = status;
-	return close_many(many, n, &index, done, error, call);
-}
-
-int MPI_Waitany(int n, MPI_Request requests[], int *index, MPI_Status *status)
-{
-	MPI_Status own, *to;
-	struct many many;
-	int error = open_many(&many, n, requests, &own, "MPI_Waitany");
-
-	if (error)
-		return error;
-	to = many.any && status == MPI_STATUS_IGNORE ? &own : status;
-	error = PMPI_Waitany(n, requests, index, to);
-	return close_any(&many, n, *index, 1, to, error, "MPI_Waitany");
-}
-
-int MPI_Testany(int n, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
-{
-	MPI_Status own, *to;
-	struct many many;
-	int error = open_many(&many, n, requests, &own, "MPI_Testany");
-
-	if (error)
-		return error;
-	to = many.any && status == MPI_STATUS_IGNORE ? &own : status;
-	error = PMPI_Testany(n, requests, index, flag, to);
-	return close_any(&many, n, *index, error || *flag, to, error, "MPI_Testany");
 }

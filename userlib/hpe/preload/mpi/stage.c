@@ -88,7 +88,7 @@ int hpe_mpi_range_v(int parts, const int *counts, const int *displs, MPI_Datatyp
 	return MPI_SUCCESS;
 }
 
-int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *range, enum use use)
+int hpe_mpi_reserve(struct stage *stage, const void *buffer, const struct range *range, enum use use)
 {
 	*stage = (struct stage){ .buffer = (void *)buffer, .use = use, .dense = range->dense };
 	stage->bytes = (size_t)(range->end - range->start);
@@ -99,14 +99,27 @@ int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *r
 	if (!stage->host)
 		return MPI_ERR_NO_MEM;
 	stage->device = (char *)buffer + range->start;
-	/* Bytes between the elements come back as they were. */
-	if (((use & READ) || !range->dense) && ggas_hpe_copy(stage->host, stage->device, stage->bytes)) {
-		free(stage->host);
-		stage->host = NULL;
-		return MPI_ERR_BUFFER;
-	}
 	stage->buffer = stage->host - range->start;
 	return MPI_SUCCESS;
+}
+
+int hpe_mpi_refresh(struct stage *stage)
+{
+	/* Bytes between the elements come back as they were. */
+	if (!stage->host || (!(stage->use & READ) && stage->dense))
+		return MPI_SUCCESS;
+	return ggas_hpe_copy(stage->host, stage->device, stage->bytes) ? MPI_ERR_BUFFER : MPI_SUCCESS;
+}
+
+int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *range, enum use use)
+{
+	int error = hpe_mpi_reserve(stage, buffer, range, use);
+
+	if (!error && (error = hpe_mpi_refresh(stage))) {
+		free(stage->host);
+		stage->host = NULL;
+	}
+	return error;
 }
 
 /* The bytes of a message that came, or all where it has gaps. */
@@ -115,7 +128,7 @@ static size_t arrived(const struct stage *stage, MPI_Status *status)
 	MPI_Count bytes;
 	int cancelled = 0;
 
-	if (PMPI_Test_cancelled(status, &cancelled) || cancelled)
+	if (!stage->of_file && (PMPI_Test_cancelled(status, &cancelled) || cancelled))
 		return 0;
 	if (!stage->dense)
 		return stage->bytes;
@@ -124,16 +137,21 @@ static size_t arrived(const struct stage *stage, MPI_Status *status)
 	return (size_t)bytes < stage->bytes ? (size_t)bytes : stage->bytes;
 }
 
+int hpe_mpi_deliver(struct stage *stage, MPI_Status *status, int error)
+{
+	size_t bytes;
+
+	if (!stage->host || error || !(stage->use & WRITE))
+		return error;
+	bytes = status ? arrived(stage, status) : stage->bytes;
+	return bytes && ggas_hpe_copy(stage->device, stage->host, bytes) ? MPI_ERR_BUFFER : MPI_SUCCESS;
+}
+
 int hpe_mpi_end(struct stage *stage, MPI_Status *status, int error)
 {
 	if (!stage->host)
 		return error;
-	if (!error && (stage->use & WRITE)) {
-		size_t bytes = status ? arrived(stage, status) : stage->bytes;
-
-		if (bytes && ggas_hpe_copy(stage->device, stage->host, bytes))
-			error = MPI_ERR_BUFFER;
-	}
+	error = hpe_mpi_deliver(stage, status, error);
 	free(stage->host);
 	stage->host = NULL;
 	return error;

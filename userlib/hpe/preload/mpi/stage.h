@@ -18,6 +18,8 @@ struct stage {
 	enum use use;
 	/* No byte between the elements, and these in order: then a short message tells what to copy back. */
 	int dense;
+	/* Of a call on a file: that is not cancelled, and Open MPI leaves the word of its status that would say so as it was. */
+	int of_file;
 	/* Of receives that a long message may come for, into whatever memory: bytes of a message, where the first goes,
 	 * and the datatype. Else 0. */
 	size_t capacity;
@@ -46,6 +48,15 @@ int hpe_mpi_range_v(int parts, const int *counts, const int *displs, MPI_Datatyp
 
 /* Copies in what is read. MPI_SUCCESS, or MPI_ERR_NO_MEM, MPI_ERR_BUFFER. */
 int hpe_mpi_begin(struct stage *stage, const void *buffer, const struct range *range, enum use use);
+
+/* Memory for a buffer that is copied in later, and again and again: by hpe_mpi_refresh. MPI_SUCCESS, or MPI_ERR_NO_MEM. */
+int hpe_mpi_reserve(struct stage *stage, const void *buffer, const struct range *range, enum use use);
+
+/* Copies in what is read, or has to come back as it was. MPI_SUCCESS, or MPI_ERR_BUFFER. */
+int hpe_mpi_refresh(struct stage *stage);
+
+/* Copies back as hpe_mpi_end does, and keeps the memory. */
+int hpe_mpi_deliver(struct stage *stage, MPI_Status *status, int error);
 
 /*
  * Copies back what was written, `status` telling how much of it (NULL: all), unless the call had an error; lets

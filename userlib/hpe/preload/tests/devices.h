@@ -35,6 +35,9 @@ int holds(int *device, int of, int count);
 /* The elements of a message from rank 0. */
 int counted(MPI_Status *status);
 
+/* Bytes that are allocated here. */
+size_t allocated(void);
+
 /* The tests of promises.c. */
 void pinned(void);
 void orders(void);
@@ -44,7 +47,11 @@ void overtaken(void);
 void from_host(void);
 void not_blocking(void);
 void given_up(void);
-/* Those of nonblocking.c. */
+/* Those of nonblocking.c, persistent.c, others.c. */
 void begun(void);
+void persistent(void);
+void others(void);
+/* `short_of`: 64 bytes of a device. */
+void refused(int *short_of);
 
 #endif

@@ -352,18 +352,6 @@ static void long_messages(void)
 	}
 }
 
-/* What does not go gives an error. */
-static void refused(void)
-{
-	MPI_Request request;
-	int *short_of = alloc(number(), 64);
-
-	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	CHECK(MPI_Send_init(a, 1, MPI_INT, right, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
-	CHECK(MPI_Recv_init(a, 1, MPI_INT, left, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS);
-	CHECK(MPI_Send(short_of, 100, MPI_INT, right, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
-}
-
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
@@ -386,8 +374,10 @@ int main(int argc, char **argv)
 		reductions();
 		parts();
 		begun();
+		persistent();
+		others();
 		long_messages();
-		refused();
+		refused(alloc(number(), 64));
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (!rank)

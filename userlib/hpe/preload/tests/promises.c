@@ -225,8 +225,7 @@ void not_blocking(void)
 	CHECK(!MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* Bytes that are allocated here. */
-static size_t allocated(void)
+size_t allocated(void)
 {
 	struct mallinfo2 now = mallinfo2();
 
