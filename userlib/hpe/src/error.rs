@@ -121,7 +121,7 @@ pub enum HpeError {
     )]
     Apart,
     /// The operating system refused.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}{}", way_out(.error))]
     System {
         /// What was tried.
         what: &'static str,
@@ -240,6 +240,18 @@ ggas_errors::debug_as_display!(HpeError);
 /// Whose a segment is.
 fn whose(device: Option<DeviceId>) -> String {
     device.map_or_else(|| "distributed objects".to_owned(), |device| device.to_string())
+}
+
+/// What to change where a limit of the process was reached.
+fn way_out(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => ": raise the limit of open files (ulimit -n)",
+        Some(libc::EFBIG) => ": raise the limit of file sizes (ulimit -f)",
+        Some(libc::ENOMEM) => {
+            ": raise the limit of address space (ulimit -v) or of mappings (vm.max_map_count), or ask for less"
+        }
+        _ => "",
+    }
 }
 
 /// Why a rank did not carry out a copy of another one.

@@ -29,6 +29,7 @@ impl Runtime {
         len: usize,
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
+        within_files(offset, len)?;
         // SAFETY: the caller's contract.
         let read = |offset: Option<i64>| unsafe { self.read_through(file, into, len, offset) };
         match self.past_the_host(file, into as u64, len)? {
@@ -79,6 +80,7 @@ impl Runtime {
         len: usize,
         offset: Option<i64>,
     ) -> Result<usize, HpeError> {
+        within_files(offset, len)?;
         // SAFETY: the caller's contract.
         let write = |offset: Option<i64>| unsafe { self.write_through(file, from, len, offset) };
         match self.past_the_host(file, from as u64, len)? {
@@ -249,6 +251,18 @@ fn from_position(
         unsafe { libc::lseek(file, -(rest as i64), libc::SEEK_CUR) };
     }
     moved
+}
+
+/// Refuses bytes behind the last offset that there is, as the kernel does before it moves any.
+fn within_files(offset: Option<i64>, len: usize) -> Result<(), HpeError> {
+    let passes = |offset: i64| offset >= 0 && offset.checked_add_unsigned(len as u64).is_none();
+    match offset.is_some_and(passes) {
+        true => Err(HpeError::System {
+            what: "the file: there is no such offset",
+            error: std::io::Error::from_raw_os_error(libc::EINVAL),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// What a system call said.

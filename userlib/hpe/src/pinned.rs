@@ -74,7 +74,8 @@ pub(crate) mod pages {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             // SAFETY: new pages.
             let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
-            (start != libc::MAP_FAILED).then_some(Pages { start: start.cast(), len })
+            // Not made where there are none: to drop them would unmap, and change what errno says.
+            (start != libc::MAP_FAILED).then(|| Pages { start: start.cast(), len })
         }
 
         pub fn start(&self) -> *mut u8 {

@@ -24,6 +24,12 @@ extern "C" {
  */
 int ggas_hpe_devices(void);
 
+/*
+ * What the last call of this thread that failed said, here or on a file: a text that tells what to change, until the thread's next call
+ * that fails; "" before one did.
+ */
+const char *ggas_hpe_error(void);
+
 /* Zeroed memory of device 0, 1, ...; NULL and errno (ENODEV, ENOMEM). */
 void *ggas_hpe_alloc(int device, size_t bytes);
 

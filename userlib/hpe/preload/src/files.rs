@@ -3,8 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use ggas_hpe::HpeError;
+use ggas_hpe::{HpeError, Runtime};
 
+use crate::cancel::uncancelled;
 use crate::{fail, is_device, is_gpus, next, runtime, set_errno};
 
 /// Whether a call that the C library ended so is to be made here: the kernel has no memory at a pointer of CUDA's. Who does not use CUDA
@@ -20,8 +21,14 @@ fn met_gpu(result: isize, pointer: *const c_void) -> bool {
     is_gpus
 }
 
+/// The most bytes that Linux moves in one call: who asks for more knows that from a short count.
+const MOST: usize = 0x7fff_f000;
+
 /// Bytes, or -1 and `errno`.
-fn told(result: Result<usize, HpeError>) -> isize {
+fn moved(len: usize, go: impl FnOnce(&Runtime, usize) -> Result<usize, HpeError>) -> isize {
+    // More than there are addresses is refused.
+    let len = if len >> 47 == 0 { len.min(MOST) } else { len };
+    let result = uncancelled(|| runtime().and_then(|runtime| go(runtime, len)));
     result.map_or_else(|error| fail(&error, -1), |count| count as isize)
 }
 
@@ -39,7 +46,7 @@ pub unsafe extern "C-unwind" fn read(file: c_int, into: *mut c_void, len: usize)
         }
     }
     // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, None) }))
+    moved(len, |runtime, len| unsafe { runtime.read_file(file, into.cast(), len, None) })
 }
 
 /// `write`.
@@ -56,7 +63,7 @@ pub unsafe extern "C-unwind" fn write(file: c_int, from: *const c_void, len: usi
         }
     }
     // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, None) }))
+    moved(len, |runtime, len| unsafe { runtime.write_file(file, from.cast(), len, None) })
 }
 
 /// `pread`.
@@ -73,7 +80,7 @@ pub unsafe extern "C-unwind" fn pread(file: c_int, into: *mut c_void, len: usize
         }
     }
     // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.read_file(file, into.cast(), len, Some(offset)) }))
+    moved(len, |runtime, len| unsafe { runtime.read_file(file, into.cast(), len, Some(offset)) })
 }
 
 /// `pread64`.
@@ -100,7 +107,7 @@ pub unsafe extern "C-unwind" fn pwrite(file: c_int, from: *const c_void, len: us
         }
     }
     // SAFETY: the same.
-    told(runtime().and_then(|runtime| unsafe { runtime.write_file(file, from.cast(), len, Some(offset)) }))
+    moved(len, |runtime, len| unsafe { runtime.write_file(file, from.cast(), len, Some(offset)) })
 }
 
 /// `pwrite64`.

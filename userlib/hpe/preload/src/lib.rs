@@ -1,12 +1,15 @@
 //! `ggas_hpe.h`, and file calls in place of the C library's that take pointers of devices.
 
-use std::ffi::{c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
+use cancel::{Uncancelled, uncancelled};
 use ggas_hpe::address::{Owner, is_memory, owner};
 use ggas_hpe::{HpeError, PinnedBuffers, Runtime};
 
+mod cancel;
 mod files;
 mod next;
 mod streams;
@@ -91,22 +94,37 @@ fn set_errno(number: c_int) {
     unsafe { *libc::__errno_location() = number };
 }
 
-/// Sets `errno` as an error says.
+thread_local! {
+    /// What the last call of this thread that failed said.
+    static SAID: RefCell<CString> = RefCell::default();
+}
+
+/// Sets `errno` as an error says, and keeps its text.
 fn fail<T>(error: &HpeError, result: T) -> T {
+    // A thread that ends has none any more.
+    let _ = SAID.try_with(|said| said.replace(CString::new(error.to_string()).unwrap_or_default()));
     set_errno(error.errno());
     result
 }
 
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn ggas_hpe_error() -> *const c_char {
+    SAID.try_with(|said| said.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// See `ggas_hpe.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_devices() -> c_int {
-    runtime().map_or_else(|error| fail(&error, -1), |runtime| runtime.devices().len() as c_int)
+    let devices = uncancelled(|| runtime().map(|runtime| runtime.devices().len()));
+    devices.map_or_else(|error| fail(&error, -1), |count| count as c_int)
 }
 
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
-    let made = runtime().and_then(|runtime| {
+    let made = uncancelled(|| {
+        let runtime = runtime()?;
         let devices = runtime.devices();
         let found = usize::try_from(device).ok().and_then(|device| devices.get(device).copied());
         let device = found.ok_or(HpeError::Devices { asked: devices.len() + 1, free: devices.len() })?;
@@ -118,7 +136,8 @@ pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_alloc_spread(bytes: usize) -> *mut c_void {
-    let made = runtime().and_then(|runtime| {
+    let made = uncancelled(|| {
+        let runtime = runtime()?;
         let gpus = runtime.gpus();
         let devices = if gpus.is_empty() { runtime.devices() } else { gpus };
         runtime.alloc_spread(&devices, bytes)
@@ -129,7 +148,7 @@ pub extern "C" fn ggas_hpe_alloc_spread(bytes: usize) -> *mut c_void {
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_owner(pointer: *const c_void) -> c_int {
-    let Ok(runtime) = runtime() else { return -1 };
+    let Ok(runtime) = uncancelled(runtime) else { return -1 };
     let owner = runtime.owner(pointer.cast());
     let number = owner.and_then(|owner| runtime.devices().iter().position(|device| *device == owner));
     number.map_or(-1, |number| number as c_int)
@@ -138,7 +157,7 @@ pub extern "C" fn ggas_hpe_owner(pointer: *const c_void) -> c_int {
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_device_address(pointer: *const c_void) -> *mut c_void {
-    let found = runtime().and_then(|runtime| runtime.device_address(pointer.cast()));
+    let found = uncancelled(|| runtime()?.device_address(pointer.cast()));
     found.map_or_else(|error| fail(&error, std::ptr::null_mut()), |address| address as *mut c_void)
 }
 
@@ -155,6 +174,7 @@ pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void 
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, std::ptr::null_mut()),
     };
+    let _whole = Uncancelled::new();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = || runtime.pinned_buffers();
     // Only where there is one more: copies of any thread wait for a pair, and who holds the others may wait for a copy.
@@ -177,6 +197,7 @@ pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
     if let Err(error) = own_runtime() {
         return fail(&error, -1);
     }
+    let _whole = Uncancelled::new();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     match taken.iter().position(|pair| pair.start().cast() == buffers) {
         Some(place) => {
@@ -197,7 +218,7 @@ pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggas_hpe_free(start: *mut c_void) -> c_int {
     // SAFETY: the caller's contract.
-    let freed = runtime().and_then(|runtime| unsafe { runtime.free(start.cast()) });
+    let freed = uncancelled(|| unsafe { runtime()?.free(start.cast()) });
     freed.map_or_else(|error| fail(&error, -1), |()| 0)
 }
 
@@ -208,7 +229,7 @@ pub unsafe extern "C" fn ggas_hpe_free(start: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggas_hpe_copy(dst: *mut c_void, src: *const c_void, bytes: usize) -> c_int {
     // SAFETY: the caller's contract.
-    let copied = runtime().and_then(|runtime| unsafe { runtime.copy(dst.cast(), src.cast(), bytes) });
+    let copied = uncancelled(|| unsafe { runtime()?.copy(dst.cast(), src.cast(), bytes) });
     copied.map_or_else(|error| fail(&error, -1), |()| 0)
 }
 
@@ -221,5 +242,5 @@ pub extern "C" fn ggas_hpe_is_device(pointer: *const c_void) -> c_int {
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_holds(pointer: *const c_void, bytes: usize) -> c_int {
-    c_int::from(runtime().is_ok_and(|runtime| runtime.holds(pointer.cast(), bytes)))
+    c_int::from(uncancelled(|| runtime().is_ok_and(|runtime| runtime.holds(pointer.cast(), bytes))))
 }

@@ -6,45 +6,39 @@ use std::ffi::{c_int, c_void};
 use ggas_hpe::HpeError;
 use libc::FILE;
 
+use crate::cancel::Uncancelled;
 use crate::{fail, is_device, is_gpus, next, runtime};
 
 unsafe extern "C" {
     fn flockfile(file: *mut FILE);
     fn funlockfile(file: *mut FILE);
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
-
-/// `PTHREAD_CANCEL_DISABLE`.
-const NO_CANCEL: c_int = 1;
 
 /// A stream that is this thread's, which nobody cancels: a call of several blocks is one for others, and buffers that a device still
 /// uses are not left.
-struct Alone(Option<*mut FILE>, c_int);
+struct Alone {
+    locked: Option<*mut FILE>,
+    _whole: Uncancelled,
+}
 
 impl Alone {
     /// # Safety
     /// An open stream.
     unsafe fn with(file: *mut FILE, locks: bool) -> Alone {
-        let mut before = 0;
-        // SAFETY: the caller's contract.
-        unsafe {
-            pthread_setcancelstate(NO_CANCEL, &mut before);
-            if locks {
-                flockfile(file);
-            }
+        let _whole = Uncancelled::new();
+        if locks {
+            // SAFETY: the caller's contract.
+            unsafe { flockfile(file) };
         }
-        Alone(locks.then_some(file), before)
+        Alone { locked: locks.then_some(file), _whole }
     }
 }
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // SAFETY: locked by this thread; the state that was there before.
-        unsafe {
-            if let Some(file) = self.0 {
-                funlockfile(file);
-            }
-            pthread_setcancelstate(self.1, std::ptr::null_mut());
+        if let Some(file) = self.locked {
+            // SAFETY: locked by this thread. Cancelled it may be behind that.
+            unsafe { funlockfile(file) };
         }
     }
 }

@@ -43,9 +43,7 @@ fn a_c_program_reads_and_writes_files_of_devices() {
 
 #[test]
 fn a_number_of_devices_that_is_none_is_told() {
-    let library = library();
-    let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
-    let program = program("number", &[library.to_str().unwrap(), &path]);
+    let program = linked("number");
     let numbers = [("1", "1\n"), ("", "1\n"), ("3", "3\n"), ("0", "-1 ENODEV\n"), ("99", "-1 ENODEV\n")];
     let others = ["two", "-1", "1.5", "2 "].map(|asked| (asked, "-1 EINVAL\n"));
     for (asked, said) in numbers.into_iter().chain(others) {
@@ -57,9 +55,7 @@ fn a_number_of_devices_that_is_none_is_told() {
 
 #[test]
 fn a_c_program_spreads_memory_over_devices() {
-    let library = library();
-    let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
-    let program = program("spread", &[library.to_str().unwrap(), &path, "-lpthread"]);
+    let program = linked("spread");
     for devices in ["1", "2", "3", "7"] {
         let mut command = Command::new(&program);
         // Devices of the executor alone, whatever GPUs there are.
@@ -70,8 +66,40 @@ fn a_c_program_spreads_memory_over_devices() {
 
 #[test]
 fn streams_and_threads_are_as_with_the_c_library_alone() {
+    let program = linked("streams");
+    assert_eq!(said_by(Command::new(&program).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
+}
+
+/// A program of these tests that is linked with the library.
+fn linked(name: &str) -> PathBuf {
     let library = library();
     let path = format!("-Wl,-rpath,{}", library.parent().unwrap().display());
-    let program = program("streams", &[library.to_str().unwrap(), &path, "-lpthread", "-ldl"]);
-    assert_eq!(said_by(Command::new(&program).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
+    program(name, &[library.to_str().unwrap(), &path, "-lpthread", "-ldl"])
+}
+
+#[test]
+fn limits_are_told_and_nothing_is_half_done() {
+    let mut command = Command::new(linked("limits"));
+    assert_eq!(said_by(command.env("CUDA_VISIBLE_DEVICES", "").env_remove("GGAS_HPE_DEVICES")), "all well\n");
+}
+
+#[test]
+fn handlers_may_be_left_and_threads_cancelled() {
+    let program = linked("handlers");
+    for (case, said) in [
+        ("jump", "all well\n"),
+        ("overflow", "all well\n"),
+        ("cancel", "all well\n"),
+        ("ended", "late\n"),
+        ("ended", "late\n"),
+    ] {
+        assert_eq!(said_by(Command::new(&program).arg(case).env("CUDA_VISIBLE_DEVICES", "")), said, "{case}");
+    }
+}
+
+#[test]
+fn a_program_may_close_the_library() {
+    let program = program("unloaded", &["-ldl", "-lpthread"]);
+    let mut command = Command::new(program);
+    assert_eq!(said_by(command.arg(library()).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
 }

@@ -41,7 +41,7 @@ impl Table {
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
-        (start != libc::MAP_FAILED).then_some(Table { start: start.cast() })
+        (start != libc::MAP_FAILED).then(|| Table { start: start.cast() })
     }
 
     fn word(&self, slot: usize) -> &AtomicU64 {

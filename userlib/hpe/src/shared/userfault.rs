@@ -87,6 +87,9 @@ impl Message {
     }
 }
 
+const FORBIDDEN: &str = "userfaultfd (needs CAP_SYS_PTRACE, the right to open /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1, and \
+     that no filter of system calls forbids it, as those of containers may; Tracking::Protect does without it)";
+
 pub(crate) struct Userfault {
     descriptor: OwnedFd,
     /// The mode that maps pages protected; the kernel says EINVAL if it does not know it.
@@ -101,20 +104,12 @@ impl Userfault {
         // SAFETY: no pointers.
         let mut raw = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) } as i32;
         if raw < 0 {
-            // Who may not call it may have been given the device.
-            // SAFETY: a path that ends with zero.
-            let device = unsafe { libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-            if device >= 0 {
-                // SAFETY: a descriptor that was opened just now; the call takes flags.
-                raw = unsafe { libc::ioctl(device, NEW as _, flags) };
-                // SAFETY: the same.
-                unsafe { libc::close(device) };
+            // What is told: a kernel without it, or one that refuses, and not that there is no device either.
+            let error = std::io::Error::last_os_error();
+            raw = by_device(flags);
+            if raw < 0 {
+                return Err(HpeError::System { what: FORBIDDEN, error });
             }
-        }
-        if raw < 0 {
-            return Err(HpeError::system(
-                "userfaultfd (needs CAP_SYS_PTRACE, the right to open /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1)",
-            ));
         }
         // SAFETY: ours alone.
         let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
@@ -220,6 +215,20 @@ impl Userfault {
         let got = unsafe { libc::read(self.raw(), messages.as_mut_ptr().cast(), size * messages.len()) };
         usize::try_from(got).unwrap_or(0) / size
     }
+}
+
+/// By the device, which who may not make the call may have been given. Negative: not so either.
+fn by_device(flags: i32) -> i32 {
+    // SAFETY: a path that ends with zero.
+    let device = unsafe { libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if device < 0 {
+        return -1;
+    }
+    // SAFETY: a descriptor that was opened just now; the call takes flags.
+    let raw = unsafe { libc::ioctl(device, NEW as _, flags) };
+    // SAFETY: the same.
+    unsafe { libc::close(device) };
+    raw
 }
 
 impl Message {
