@@ -249,6 +249,8 @@ struct gmpi_channel {
 	struct gmpi_direct_op send[GMPI_DIRECT_OPS];
 	struct gmpi_direct_op receive[GMPI_DIRECT_OPS];
 	struct gmpi_direct_op kept[GMPI_DIRECT_OPS];	/* receives that are over and not told, whose places later ones needed */
+	uint64_t bytes;		/* of all sends there, for traces; not beside what each message loads: adding drives it out of the cache */
+	uint64_t to_each;	/* of collectives, to each other member; in the channel of a member with itself */
 	struct gmpi_shape send_shape[GMPI_DIRECT_OPS];
 	struct gmpi_shape receive_shape[GMPI_DIRECT_OPS];
 };

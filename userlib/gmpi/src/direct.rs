@@ -1,6 +1,6 @@
 //! Messages from kernel to kernel, without the daemon: what kernels need for them (`kernels/include/ggas/impl/gmpi_direct.h`).
 
-use std::mem::offset_of;
+use std::mem::{offset_of, take};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -71,6 +71,7 @@ impl Direct {
 
 /// Words of a `struct gmpi_direct`.
 const WORDS: usize = 13;
+const RANK_AND_SIZE: usize = offset_of!(gmpi_direct, rank) / 8;
 const _: () = assert!(size_of::<gmpi_direct>() == WORDS * 8 && offset_of!(gmpi_direct, comm) == 0);
 
 /// What kernels of this process use of a direct communicator, as long as it lives.
@@ -84,6 +85,8 @@ pub(crate) struct Placed {
     _collectives: KernelMem,
     /// Members.
     size: usize,
+    /// What kernels send is asked for.
+    traced: bool,
     _window: Arc<Window>,
 }
 
@@ -121,7 +124,16 @@ impl Placed {
             timeout,
             gone.address(),
         ];
-        Ok(Placed { comm, words, channels, gone, _collectives: collectives, size, _window: window })
+        Ok(Placed {
+            comm,
+            words,
+            channels,
+            gone,
+            _collectives: collectives,
+            size,
+            traced: false,
+            _window: window,
+        })
     }
 
     /// After kernels have ended: whether all that they began is over.
@@ -151,6 +163,23 @@ impl Placed {
             Some((what, port, peer)) => Err(GmpiError::OpenMessages { count, what, port, peer }),
             None => Ok(()),
         }
+    }
+
+    /// What kernels have sent to each member, by rank: bytes and messages. To itself it does not matter.
+    fn sent(&self) -> Result<Vec<[u64; 2]>, GmpiError> {
+        let own = (self.words[RANK_AND_SIZE] & u64::from(u32::MAX)) as usize;
+        let mut sent = vec![[0, 0]; self.size];
+        for channel in 0..self.channels.len() / size_of::<gmpi_channel>() {
+            let load = |at| self.channels.load_u64(channel * size_of::<gmpi_channel>() + at);
+            let [bytes, messages] = &mut sent[channel % self.size];
+            *bytes += load(offset_of!(gmpi_channel, bytes))?;
+            *messages += load(offset_of!(gmpi_channel, sends) + offset_of!(gmpi_direct_end, posted))?;
+            if channel % self.size == own {
+                let to_each = load(offset_of!(gmpi_channel, to_each))?;
+                sent.iter_mut().for_each(|[bytes, _]| *bytes += to_each);
+            }
+        }
+        Ok(sent)
     }
 
     /// Shows kernels how, in their `struct gmpi_buf`.
@@ -231,9 +260,12 @@ impl Gmpi {
         let gone = GmpiError::Failed { what: "a direct communicator", class: crate::Class::COMM };
         let comm = self.split(of, Some(0), key)?.ok_or(gone)?;
         let whose = (comm, place.rank, self.ports);
-        let made = Placed::new(&self.processor, window.clone(), direct, whose, self.timeout)?;
+        let mut made = Placed::new(&self.processor, window.clone(), direct, whose, self.timeout)?;
         let marks = Some((comm.0, made.gone.clone()));
-        self.ask("a look at who is gone", move |daemon| daemon.mark_losses(marks))?;
+        made.traced = self.ask("a look at who is gone", move |daemon| {
+            daemon.mark_losses(marks)?;
+            Ok(daemon.carrier.traces())
+        })?;
         made.show(&self.buf)?;
         *placed = Some(made);
         Ok(comm)
@@ -245,9 +277,34 @@ impl Gmpi {
         if placed.as_ref().is_some_and(|placed| placed.comm == comm) {
             self.buf.store_u64(offset_of!(gmpi_buf, direct), 0)?;
             self.ask("the end of a direct communicator", |daemon| daemon.mark_losses(None))?;
+            placed.iter_mut().for_each(|placed| self.tell_sent(placed));
             *placed = None;
         }
         Ok(())
+    }
+
+    /// Before the daemon ends.
+    pub(crate) fn tell_all_sent(&self) {
+        let mut placed = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        placed.iter_mut().for_each(|placed| self.tell_sent(placed));
+    }
+
+    /// Has what kernels sent counted, once, where somebody asked for it. They have ended.
+    fn tell_sent(&self, placed: &mut Placed) {
+        if !take(&mut placed.traced) {
+            return;
+        }
+        let comm = placed.comm.0;
+        let told = placed.sent().and_then(|sent| {
+            self.ask("a count of what kernels sent", move |daemon| {
+                let comm = daemon.comms.get(comm);
+                comm.into_iter().for_each(|comm| daemon.carrier.add_sent(comm, &sent));
+                Ok(())
+            })
+        });
+        if let Err(error) = told {
+            tracing::warn!("what kernels sent without the daemon is not in the trace: {error}");
+        }
     }
 }
 

@@ -246,6 +246,7 @@ impl Gmpi {
 
     /// Ends the daemon's thread; one that is stuck is left behind.
     fn end(&mut self) -> Result<(), GmpiError> {
+        self.tell_all_sent();
         drop(self.tasks.take());
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let mut wait = Backoff::new(&self.clock, self.bound);

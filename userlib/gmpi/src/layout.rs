@@ -318,12 +318,14 @@ pub struct gmpi_channel {
     pub send: [gmpi_direct_op; 32usize],
     pub receive: [gmpi_direct_op; 32usize],
     pub kept: [gmpi_direct_op; 32usize],
+    pub bytes: u64,
+    pub to_each: u64,
     pub send_shape: [gmpi_shape; 32usize],
     pub receive_shape: [gmpi_shape; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 6760usize];
+    ["Size of gmpi_channel"][::core::mem::size_of::<gmpi_channel>() - 6776usize];
     ["Alignment of gmpi_channel"][::core::mem::align_of::<gmpi_channel>() - 8usize];
     [
         "Offset of field: gmpi_channel::sent",
@@ -362,11 +364,17 @@ const _: () = {
         "Offset of field: gmpi_channel::kept",
     ][::core::mem::offset_of!(gmpi_channel, kept) - 3176usize];
     [
+        "Offset of field: gmpi_channel::bytes",
+    ][::core::mem::offset_of!(gmpi_channel, bytes) - 4712usize];
+    [
+        "Offset of field: gmpi_channel::to_each",
+    ][::core::mem::offset_of!(gmpi_channel, to_each) - 4720usize];
+    [
         "Offset of field: gmpi_channel::send_shape",
-    ][::core::mem::offset_of!(gmpi_channel, send_shape) - 4712usize];
+    ][::core::mem::offset_of!(gmpi_channel, send_shape) - 4728usize];
     [
         "Offset of field: gmpi_channel::receive_shape",
-    ][::core::mem::offset_of!(gmpi_channel, receive_shape) - 5736usize];
+    ][::core::mem::offset_of!(gmpi_channel, receive_shape) - 5752usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ const ASKED: &str = "GGAS_GMPI_TRACE";
 pub struct Trace {
     path: PathBuf,
     rank: usize,
-    /// Bytes, and frames and puts that had some, by rank.
+    /// Bytes, and the frames, puts and messages from kernel to kernel that had some, by rank.
     sent: Vec<[u64; 2]>,
 }
 
@@ -31,10 +31,10 @@ impl Trace {
         Some(Trace::new(Path::new(&prefix), rank, size))
     }
 
-    /// Counts what goes in one frame or put.
-    pub fn add(&mut self, to: usize, bytes: usize) {
-        let [all, times] = &mut self.sent[to];
-        (*all, *times) = (*all + bytes as u64, *times + 1);
+    /// Counts what goes in so many frames, puts or messages.
+    pub fn add(&mut self, to: usize, [bytes, times]: [u64; 2]) {
+        let [all, all_times] = &mut self.sent[to];
+        (*all, *all_times) = (*all + bytes, *all_times + times);
     }
 
     fn text(&self) -> String {

@@ -111,7 +111,7 @@ template <ggas_scope Scope> GGAS_LONG int direct_gather(const gmpi_buf *buf, uin
 			      direct_scatter_led<Scope>(all, others, blocks, buf->direct.rank);
 	/* Who waited in vain may make the same call again. */
 	if (!error || error == GMPI_ERR_TRUNCATE)
-		all.over();
+		all.over(gathers ? blocks.root : blocks.is_root ? all.each_other : buf->direct.rank);
 	return others.end(error);
 }
 

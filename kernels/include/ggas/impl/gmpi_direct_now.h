@@ -196,6 +196,7 @@ GGAS_LONG direct_now direct_by_all(const gmpi_buf *buf, direct_wish out, direct_
 		there->sent = sent + 1;
 		there->sends.posted = sends + 1;
 		there->sends.done = sends + 1;
+		ggas_red_add(&there->bytes, out.bytes, ggas_order::relaxed);
 		if (freed != emptied) {
 			ggas_fence_acquire();
 			there->emptied = freed;

@@ -228,12 +228,17 @@ public:
 		return team::agree(wrong ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS);
 	}
 
-	/* Others may have come this far and further. */
-	GGAS_FN void over() const
+	/* Others may have come this far and further. The vector went to member `to`; this one itself: to nobody. */
+	static constexpr uint32_t each_other = ~0u;
+	GGAS_FN void over(uint32_t to) const
 	{
 		team::meet();
-		if (team::lane() == 0)
+		if (team::lane() == 0) {
 			reinterpret_cast<uint64_t *>(direct_->collectives)[block_] = number_;
+			gmpi_channel *state = direct_state(buf_, direct_, to == each_other ? direct_->rank : to);
+			if (to != direct_->rank)
+				ggas_red_add(to == each_other ? &state->to_each : &state->bytes, bytes_, ggas_order::relaxed);
+		}
 		team::meet();
 	}
 
@@ -295,7 +300,7 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 		ggas_fence_acquire();
 	/* Who waited in vain may make the same call again. */
 	if (!error || error == GMPI_ERR_TRUNCATE)
-		all.over();
+		all.over(all.each_other);
 	return others.end(error);
 }
 

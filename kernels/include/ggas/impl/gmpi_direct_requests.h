@@ -163,6 +163,7 @@ GGAS_FN bool direct_send_now(const gmpi_direct *direct, gmpi_channel *state, dir
 		state->emptied = emptied;
 		state->sends.posted = posted + 1;
 		state->sends.done = done + 1;
+		ggas_red_add(&state->bytes, op.bytes, ggas_order::relaxed);
 	}
 	return true;
 }
@@ -255,6 +256,8 @@ GGAS_LONG direct_begun direct_begin_long(const gmpi_buf *buf, bool receives, uin
 		if (shape)
 			(receives ? state->receive_shape : state->send_shape)[number % GMPI_DIRECT_OPS] = *shape;
 		end->posted = number + 1;
+		if (!receives)
+			ggas_red_add(&state->bytes, bytes, ggas_order::relaxed);
 	}
 	team::meet();
 	if (receives && bytes >= GMPI_DIRECT_PLACED)

@@ -136,6 +136,14 @@ pub trait Carrier {
         false
     }
 
+    /// Whether it counts who sends how much to whom.
+    fn traces(&self) -> bool {
+        false
+    }
+
+    /// Adds what kernels have sent without it: bytes and messages, by rank of a communicator.
+    fn add_sent(&mut self, _comm: Comm, _sent: &[[u64; 2]]) {}
+
     /// Works on what is under way; whether there was something to do.
     fn progress(&mut self) -> bool;
 

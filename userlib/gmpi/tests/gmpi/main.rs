@@ -7,6 +7,7 @@ mod direct_collectives;
 mod direct_late;
 mod direct_now;
 mod direct_one_place;
+mod direct_traced;
 mod errors;
 mod limits;
 mod many;

@@ -229,6 +229,18 @@ impl Carrier for Own {
         self.world(comm, rank).is_ok_and(|rank| self.known[rank as usize])
     }
 
+    fn traces(&self) -> bool {
+        self.net.traces()
+    }
+
+    fn add_sent(&mut self, comm: Comm, sent: &[[u64; 2]]) {
+        for (rank, sent) in (0..).zip(sent) {
+            if let Ok(to) = self.world(comm, rank) {
+                self.net.add_sent(to as usize, *sent);
+            }
+        }
+    }
+
     fn progress(&mut self) -> bool {
         if self.failed {
             return false;

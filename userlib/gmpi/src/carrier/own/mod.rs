@@ -17,6 +17,7 @@ mod schedule;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -250,6 +251,14 @@ impl Own {
     /// How long calls of the host that wait for other processes may take.
     pub fn timeout(self, timeout: Duration) -> Own {
         Own { timeout, ..self }
+    }
+
+    /// Counts what is sent from here on, for `ggas map traced:PREFIX`: into `PREFIX.RANK.prof`, when this goes. `GGAS_GMPI_TRACE=PREFIX` does
+    /// the same.
+    #[must_use]
+    pub fn traced(mut self, prefix: &Path) -> Own {
+        self.net.trace(Trace::new(prefix, self.rank as usize, self.known.len()));
+        self
     }
 
     fn token(&mut self) -> Token {

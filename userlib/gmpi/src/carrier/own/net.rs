@@ -113,8 +113,18 @@ impl Net {
         self.trace = Some(trace);
     }
 
+    /// Whether somebody asked for that.
+    pub fn traces(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Counts what kernels have sent: bytes and messages.
+    pub fn add_sent(&mut self, to: usize, sent: [u64; 2]) {
+        self.trace.iter_mut().for_each(|trace| trace.add(to, sent));
+    }
+
     fn count(&mut self, to: usize, bytes: usize) {
-        self.trace.iter_mut().filter(|_| bytes > 0).for_each(|trace| trace.add(to, bytes));
+        self.trace.iter_mut().filter(|_| bytes > 0).for_each(|trace| trace.add(to, [bytes as u64, 1]));
     }
 
     /// The port, to register memory at.
