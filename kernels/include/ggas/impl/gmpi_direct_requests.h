@@ -56,10 +56,11 @@ struct direct_waited {
 	int gone, error;
 };
 
-/* Whether a message has more lines than the leader has lanes. */
+/* Whether a message has more lines than the leader has lanes: the same for all callers, whose last warp may have fewer. */
 template <ggas_scope Scope> GGAS_FN bool direct_is_much(uint64_t bytes)
 {
-	return bytes > uint64_t(8) * (gmpi_team<Scope>::lanes() - 1);
+	uint32_t threads = put_team<Scope>::threads();
+	return bytes > uint64_t(8) * ((threads < GGAS_WARP_SIZE ? threads : GGAS_WARP_SIZE) - 1);
 }
 
 /* A step with each member. By the leader. */

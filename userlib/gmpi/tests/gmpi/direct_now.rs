@@ -88,6 +88,30 @@ fn exchanges_of_all_lengths_at_any_address_are_whole() {
 }
 
 #[test]
+fn sends_that_a_last_warp_has_too_few_lanes_for_are_whole() {
+    let world = World::new(2, &config());
+    let comm = direct(&world, 1, Direct::default());
+    let byte = u64::from(GMPI_BYTE);
+    // 40 threads have a warp of 32 lanes, each with a line, and one of 8.
+    for bytes in [8, 56, 57, 200, 248, 249, 300] {
+        let script = |rank: usize| {
+            let (at, other) = (&world.ranks[rank], 1 - rank as u64);
+            at.memory.write(0, &data(rank, 0, bytes)).expect("in range");
+            let message = |place: usize| [at.at(place), bytes, byte, other, 7, comm];
+            let (send, receive) = ((GMPI_CALL_SEND, message(0)), (GMPI_CALL_RECV, message(4096)));
+            let order = if rank == 0 { [send, receive] } else { [receive, send] };
+            order.iter().fold(Script::default(), |script, (call, arguments)| script.call(*call, arguments))
+        };
+        world.succeed_in(vec![script(0), script(1)], 40);
+        for (rank, at) in world.ranks.iter().enumerate() {
+            let mut came = vec![0; bytes as usize];
+            at.memory.read(4096, &mut came).expect("in range");
+            assert_eq!(came, data(1 - rank, 0, bytes), "rank {rank}, {bytes} bytes");
+        }
+    }
+}
+
+#[test]
 fn exchanges_in_a_row_are_taken_in_their_order() {
     let world = World::new(2, &config());
     let comm = direct(&world, 1, Direct { slots: 4, ..Direct::default() });
