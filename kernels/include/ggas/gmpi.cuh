@@ -180,8 +180,11 @@ GMPI_SCOPED GMPI_Send(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype 
 {
 	using namespace ggas_impl;
 	gmpi_typed out(at, count, type, false);
-	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, dest))
-		return direct_message<Scope>(buf, direct, false, out.data, dest, tag, nullptr, line);
+	direct_words words = { out.data, dest, tag };
+	if (direct_quick<Scope>(buf, comm, words.wish(), direct_wish(), nullptr) == direct_now::over)
+		return GMPI_SUCCESS;
+	if (gmpi_direct_of(buf, comm, dest))
+		return direct_message<Scope, false>(buf, words, nullptr, line);
 	return gmpi_message<Scope, true>(buf, line, GMPI_CALL_SEND, gmpi_nothing(), out.data, dest, tag, comm);
 }
 GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, int source, int tag, GMPI_Comm comm,
@@ -189,8 +192,11 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 {
 	using namespace ggas_impl;
 	gmpi_typed in(at, count, type, true);
-	if (const gmpi_direct *direct = gmpi_direct_of(buf, comm, source))
-		return direct_message<Scope>(buf, direct, true, in.data, source, tag, status, line);
+	direct_words words = { in.data, source, tag };
+	if (direct_quick<Scope>(buf, comm, direct_wish(), words.wish(), status) == direct_now::over)
+		return GMPI_SUCCESS;
+	if (gmpi_direct_of(buf, comm, source))
+		return direct_message<Scope, true>(buf, words, status, line);
 	gmpi_one_status<gmpi_team<Scope>> told = { status };
 	return gmpi_message<Scope, true>(buf, line, GMPI_CALL_RECV, told, in.data, source, tag, comm);
 }

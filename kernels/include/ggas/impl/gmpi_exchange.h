@@ -9,20 +9,14 @@
 namespace ggas_impl
 {
 
-/* Between kernels; a null way is MPI_PROC_NULL. The send goes first: one that cannot be leaves no receive behind that takes a later message. */
+/* Between kernels, by the leader; a null way is MPI_PROC_NULL, or a send that went. The send goes first: one that cannot be leaves no receive
+ * behind that takes a later message. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, const direct_words &out,
-			      const direct_words &in, gmpi_status *status, uint32_t line)
+GGAS_LONG int direct_exchange_led(const gmpi_buf *buf, const gmpi_direct *there, const gmpi_direct *here, direct_words out, direct_words in,
+				  gmpi_status *status, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
 	using crew = direct_crew<Scope>;
-	if (!gmpi_port_of(buf))
-		return gmpi_no_port(buf, GMPI_CALL_SENDRECV, line);
-	direct_now now = direct_try_all<Scope>(buf, there ? there : here, there ? &out : nullptr, here ? &in : nullptr, status);
-	if (now.over)
-		return now.error;
-	if (now.sent)
-		there = nullptr;
 	crew::enter();
 	if (!crew::leads())
 		return crew::work();
@@ -55,16 +49,12 @@ GGAS_LONG int direct_exchange(const gmpi_buf *buf, const gmpi_direct *there, con
 	return others.end(error ? error : failed);
 }
 
+/* By the daemon. */
 template <ggas_scope Scope>
-GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const direct_words &in, uint64_t comm, gmpi_status *status,
-			    uint32_t line)
+GGAS_LONG int gmpi_exchange_by_daemon(const gmpi_buf *buf, const direct_words &out, const direct_words &in, uint64_t comm,
+				      gmpi_status *status, uint32_t line)
 {
 	using team = gmpi_team<Scope>;
-	if (gmpi_stands_by(buf))
-		return GMPI_SUCCESS;
-	const gmpi_direct *there = gmpi_direct_of(buf, comm, out.rank), *here = gmpi_direct_of(buf, comm, in.rank);
-	if (there || here)
-		return direct_exchange<Scope>(buf, there, here, out, in, status, line);
 	gmpi_port *port = gmpi_port_of(buf);
 	if (!port)
 		return gmpi_no_port(buf, GMPI_CALL_SENDRECV, line);
@@ -93,6 +83,28 @@ GGAS_LONG int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const 
 		error = result.error;
 	}
 	return team::all::agree(error);
+}
+
+/* What was not over at once; `sent`: but for its send. */
+template <ggas_scope Scope>
+GGAS_LONG int gmpi_exchange_later(const gmpi_buf *buf, bool sent, direct_words out, direct_words in, uint64_t comm, gmpi_status *status,
+				  uint32_t line)
+{
+	const gmpi_direct *there = gmpi_direct_of(buf, comm, out.rank), *here = gmpi_direct_of(buf, comm, in.rank);
+	if (!there && !here)
+		return gmpi_exchange_by_daemon<Scope>(buf, out, in, comm, status, line);
+	if (!gmpi_port_of(buf))
+		return gmpi_no_port(buf, GMPI_CALL_SENDRECV, line);
+	return direct_exchange_led<Scope>(buf, sent ? nullptr : there, here, out, in, status, line);
+}
+
+template <ggas_scope Scope>
+GGAS_FN int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const direct_words &in, uint64_t comm, gmpi_status *status,
+			  uint32_t line)
+{
+	direct_now now = direct_quick<Scope>(buf, comm, out.wish(), in.wish(), status);
+	return now == direct_now::over ? GMPI_SUCCESS :
+					 gmpi_exchange_later<Scope>(buf, now == direct_now::sent, out, in, comm, status, line);
 }
 
 } /* namespace ggas_impl */

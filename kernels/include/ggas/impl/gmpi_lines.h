@@ -65,18 +65,6 @@ template <class With> GGAS_FN auto with_dense_place(uint64_t address, const With
 	return with(dense_place<by_bytes>{ address });
 }
 
-/* The words of a message that thread `self` of `all` sends first. */
-GGAS_FN void load_first_words(const uint8_t *from, uint64_t bytes, uint32_t self, uint32_t all, uint64_t *word)
-{
-	uint64_t at = reinterpret_cast<uint64_t>(from), words = bytes / 8;
-	for (uint32_t k = 0; k < lines_at_once; k++) {
-		uint64_t i = self + uint64_t(k) * all;
-		word[k] = 0;
-		if (i < words)
-			word[k] = at % 8 == 0 ? by_words::load(from + 8 * i) : load_word(from + 8 * i, 8);
-	}
-}
-
 /* The lines of one message: line 0 says what it is, the others have 8 of its bytes each. */
 struct direct_lines {
 	ggas_u128 *first;
@@ -85,20 +73,24 @@ struct direct_lines {
 	uint64_t report, timeout_ns;
 	uint32_t rank, peer, source_line;
 
-	/* The share of thread `self` of `all`; `loaded`: the words that it sends first, where it has them. */
-	template <class Place>
-	GGAS_FN void send(const Place &from, uint64_t bytes, uint32_t self, uint32_t all, const uint64_t *loaded = nullptr) const
+	/* The share of thread `self` of `all`. */
+	template <class Place> GGAS_FN void send(const Place &from, uint64_t bytes, uint32_t self, uint32_t all) const
 	{
-		uint64_t words = bytes / 8, begin = self;
+		uint64_t words = bytes / 8, batch = uint64_t(all) * lines_at_once;
 		if (self == 0)
 			put(0, info);
 		if (bytes % 8 && self == all - 1)
 			put(1 + words, from.load(words, bytes % 8));
-		if (loaded) {
-			put_batch(loaded, words, begin, all);
-			begin += uint64_t(all) * lines_at_once;
+		GGAS_NO_UNROLL
+		for (uint64_t i = self; i < words; i += batch) {
+			uint64_t word[lines_at_once] = {};
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				if (i + k * all < words)
+					word[k] = from.load(i + k * all);
+			for (uint32_t k = 0; k < lines_at_once; k++)
+				if (i + k * all < words)
+					put(1 + i + k * all, word[k]);
 		}
-		send_words(from, words, begin, all);
 	}
 
 	/* Waits for all lines, also those that do not fit: the slot is given back behind it. `fits`: bytes that do. */
@@ -119,26 +111,6 @@ struct direct_lines {
 
 private:
 	GGAS_FN void put(uint64_t line, uint64_t word) const { ggas_store_relaxed(first + line, ggas_u128{ word, number }); }
-
-	GGAS_FN void put_batch(const uint64_t *word, uint64_t words, uint64_t begin, uint32_t all) const
-	{
-		for (uint32_t k = 0; k < lines_at_once; k++)
-			if (begin + k * all < words)
-				put(1 + begin + k * all, word[k]);
-	}
-
-	template <class Place> GGAS_FN void send_words(const Place &from, uint64_t words, uint64_t begin, uint32_t all) const
-	{
-		uint64_t batch = uint64_t(all) * lines_at_once;
-		GGAS_NO_UNROLL
-		for (uint64_t i = begin; i < words; i += batch) {
-			uint64_t word[lines_at_once] = {};
-			for (uint32_t k = 0; k < lines_at_once; k++)
-				if (i + k * all < words)
-					word[k] = from.load(i + k * all);
-			put_batch(word, words, i, all);
-		}
-	}
 
 	/* Loads a batch until all of it has come; behind the last line it is empty. */
 	GGAS_FN int wait_for(ggas_wait &wait, ggas_u128 *line, uint64_t from, uint64_t count, uint32_t apart) const
