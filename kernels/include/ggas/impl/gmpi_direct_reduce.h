@@ -14,7 +14,7 @@
 #ifndef GGAS_IMPL_GMPI_DIRECT_REDUCE_H
 #define GGAS_IMPL_GMPI_DIRECT_REDUCE_H
 
-#include "gmpi_direct_requests.h"
+#include "gmpi_direct_few.h"
 
 namespace ggas_impl
 {
@@ -228,6 +228,37 @@ public:
 		return team::agree(wrong ? GMPI_ERR_TRUNCATE : GMPI_SUCCESS);
 	}
 
+	/* The same within some looks. False: others are late, or make another call; by_lanes begins anew. */
+	GGAS_FN bool by_lanes_now(uint64_t *word, uint32_t type, uint32_t op) const
+	{
+		uint32_t peer = team::lane(), size = direct_->size;
+		bool is_other = peer < size && peer != direct_->rank, asked = false;
+		ggas_u128 seen = { *word, mark_ };
+		if (is_other && !op)
+			ggas_store_fenced(board(peer, direct_->rank), seen);
+		else if (is_other)
+			ggas_store_relaxed(board(peer, direct_->rank), seen);
+		const ggas_u128 *from = is_other ? board(direct_->rank, peer) : nullptr;
+		seen.hi = is_other ? 0 : mark_;
+		GGAS_NO_UNROLL
+		for (uint32_t left = looks_of_all; team::agree(seen.hi != mark_); left--) {
+			if (!left && (asked || !direct_is_quiet(buf_)))
+				return false;
+			if (!left) {
+				asked = true;
+				left = looks_if_quiet;
+			}
+			if (is_other)
+				seen = ggas_watch_line(from);
+		}
+		uint64_t sum = team::from_first(seen.lo);
+		GGAS_NO_UNROLL
+		for (uint32_t k = 1; k < size && op; k++)
+			sum = gmpi_combine(type, op, sum, team::from(k, seen.lo));
+		*word = sum;
+		return true;
+	}
+
 	/* Others may have come this far and further. The vector went to member `to`; this one itself: to nobody. */
 	static constexpr uint32_t each_other = ~0u;
 	GGAS_FN void over(uint32_t to) const
@@ -266,22 +297,37 @@ private:
 	uint64_t number_, mark_;
 };
 
-/* The allreduce, or with no operation the barrier, of the callers. */
+/* The same of a vector of one element at most, if all others have begun theirs, or do soon; 0: it is over, and nothing is changed else. By
+ * the lanes of the leader. What is wrong is left to its other way. */
 template <ggas_scope Scope>
-GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int count, uint32_t type, uint32_t op, uint32_t line)
+GGAS_FN int direct_reduce_lanes(const gmpi_buf *buf, const uint8_t *own, uint8_t *to, uint32_t bytes, uint32_t type, uint32_t op)
+{
+	using team = gmpi_team<Scope>;
+	direct_collective<Scope> all(buf, bytes, type, op, 0);
+	uint64_t word = bytes ? load_word(own, bytes) : 0;
+	if (!op)
+		ggas_fence_release();
+	if (!all.by_lanes_now(&word, type, op))
+		return 1;
+	if (bytes && team::lane() == 0)
+		store_word(to, bytes, word);
+	if (!op)
+		ggas_fence_acquire();
+	all.over(all.each_other);
+	return 0;
+}
+
+/* The allreduce, or with no operation the barrier, of the callers, by the leader. */
+template <ggas_scope Scope>
+GGAS_LONG int direct_reduce_led(const gmpi_buf *buf, const uint8_t *own, uint8_t *to, int count, uint32_t type, uint32_t op, uint32_t line)
 {
 	using crew = direct_crew<Scope>;
 	bool orders = op == 0;
-	if (gmpi_stands_by(buf))
-		return GMPI_SUCCESS;
-	if (!gmpi_port_of(buf))
-		return gmpi_no_port(buf, orders ? GMPI_CALL_BARRIER : GMPI_CALL_ALLREDUCE, line);
 	crew::enter();
 	if (!crew::leads())
 		return crew::work();
 	crew others;
 	uint32_t bytes = static_cast<uint32_t>(count) * (type & GMPI_TYPE_SIZE_MASK);
-	auto *own = static_cast<const uint8_t *>(gmpi_address(from) == GMPI_IN_PLACE_ADDRESS ? to : from);
 	direct_collective<Scope> all(buf, bytes, type, op, line);
 	if (orders)
 		ggas_fence_release();
@@ -290,11 +336,11 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 		uint64_t word = bytes ? load_word(own, bytes) : 0;
 		error = all.by_lanes(others, &word, type, op, orders);
 		if (!error && bytes && gmpi_team<Scope>::lane() == 0)
-			store_word(static_cast<uint8_t *>(to), bytes, word);
+			store_word(to, bytes, word);
 	} else {
 		error = all.by_lines(others, own, orders);
 		if (!error)
-			all.combine(own, static_cast<uint8_t *>(to), type, op);
+			all.combine(own, to, type, op);
 	}
 	if (orders)
 		ggas_fence_acquire();
@@ -302,6 +348,27 @@ GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int
 	if (!error || error == GMPI_ERR_TRUNCATE)
 		all.over(all.each_other);
 	return others.end(error);
+}
+
+/* By the callers: with one element each by looks of the leader, which cost two barriers. */
+template <ggas_scope Scope>
+GGAS_LONG int direct_reduce(const gmpi_buf *buf, const void *from, void *to, int count, uint32_t type, uint32_t op, uint32_t line)
+{
+	using team = gmpi_team<Scope>;
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
+	if (!gmpi_port_of(buf))
+		return gmpi_no_port(buf, op ? GMPI_CALL_ALLREDUCE : GMPI_CALL_BARRIER, line);
+	auto *own = static_cast<const uint8_t *>(gmpi_address(from) == GMPI_IN_PLACE_ADDRESS ? to : from);
+	auto *result = static_cast<uint8_t *>(to);
+	if (direct_collective<Scope>::fits_lanes(&buf->direct, count)) {
+		uint32_t bytes = static_cast<uint32_t>(count) * (type & GMPI_TYPE_SIZE_MASK);
+		team::all::meet();
+		int late = team::writes() ? direct_reduce_lanes<Scope>(buf, own, result, bytes, type, op) : 0;
+		if (!team::all::agree(late))
+			return GMPI_SUCCESS;
+	}
+	return direct_reduce_led<Scope>(buf, own, result, count, type, op, line);
 }
 
 } /* namespace ggas_impl */
