@@ -21,7 +21,7 @@ use crate::{BenchError, Samples};
 const LASTING: &str = "bench_gmpi_himeno_lasting";
 
 /// Bytes of a boundary that are worth a block of their own.
-const PIECE: u64 = 4096;
+const PIECE: u64 = 2048;
 
 /// Blocks of the kernels that pack for the host.
 const PACKERS: u32 = 32;
