@@ -181,7 +181,7 @@ GMPI_SCOPED GMPI_Send(gmpi_buf_t *buf, const void *at, int count, GMPI_Datatype 
 	using namespace ggas_impl;
 	gmpi_typed out(at, count, type, false);
 	direct_words words = { out.data, dest, tag };
-	if (direct_quick<Scope>(buf, comm, words.wish(), direct_wish(), nullptr) == direct_now::over)
+	if (words.is_short() && direct_quick<Scope>(buf, comm, words.wish(), direct_wish(), nullptr) == direct_now::over)
 		return GMPI_SUCCESS;
 	if (gmpi_direct_of(buf, comm, dest))
 		return direct_message<Scope, false>(buf, words, nullptr, line);
@@ -193,7 +193,7 @@ GMPI_SCOPED GMPI_Recv(gmpi_buf_t *buf, void *at, int count, GMPI_Datatype type, 
 	using namespace ggas_impl;
 	gmpi_typed in(at, count, type, true);
 	direct_words words = { in.data, source, tag };
-	if (direct_quick<Scope>(buf, comm, direct_wish(), words.wish(), status) == direct_now::over)
+	if (words.is_short() && direct_quick<Scope>(buf, comm, direct_wish(), words.wish(), status) == direct_now::over)
 		return GMPI_SUCCESS;
 	if (gmpi_direct_of(buf, comm, source))
 		return direct_message<Scope, true>(buf, words, status, line);

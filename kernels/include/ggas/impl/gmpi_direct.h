@@ -152,6 +152,8 @@ GGAS_LONG int direct_message_led(const gmpi_buf *buf, direct_words words, gmpi_s
 template <ggas_scope Scope, bool Receives>
 GGAS_FN int direct_message(const gmpi_buf *buf, const direct_words &words, gmpi_status *status, uint32_t line)
 {
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	if (!gmpi_port_of(buf))
 		return gmpi_no_port(buf, Receives ? GMPI_CALL_RECV : GMPI_CALL_SEND, line);
 	if (words.data.shape)

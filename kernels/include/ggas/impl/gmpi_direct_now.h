@@ -219,6 +219,9 @@ struct direct_words {
 	gmpi_data data;
 	int rank, tag;
 
+	/* Long ones are the leader's, before anything is looked up. */
+	GGAS_FN bool is_short() const { return data.bytes() <= GMPI_DIRECT_SHORT; }
+
 	/* What is no message is too long. */
 	GGAS_FN direct_wish wish() const
 	{

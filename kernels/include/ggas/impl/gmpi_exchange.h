@@ -90,6 +90,8 @@ template <ggas_scope Scope>
 GGAS_LONG int gmpi_exchange_later(const gmpi_buf *buf, bool sent, direct_words out, direct_words in, uint64_t comm, gmpi_status *status,
 				  uint32_t line)
 {
+	if (gmpi_stands_by(buf))
+		return GMPI_SUCCESS;
 	const gmpi_direct *there = gmpi_direct_of(buf, comm, out.rank), *here = gmpi_direct_of(buf, comm, in.rank);
 	if (!there && !here)
 		return gmpi_exchange_by_daemon<Scope>(buf, out, in, comm, status, line);
@@ -102,7 +104,9 @@ template <ggas_scope Scope>
 GGAS_FN int gmpi_exchange(const gmpi_buf *buf, const direct_words &out, const direct_words &in, uint64_t comm, gmpi_status *status,
 			  uint32_t line)
 {
-	direct_now now = direct_quick<Scope>(buf, comm, out.wish(), in.wish(), status);
+	direct_now now = direct_now::neither;
+	if (out.is_short() && in.is_short())
+		now = direct_quick<Scope>(buf, comm, out.wish(), in.wish(), status);
 	return now == direct_now::over ? GMPI_SUCCESS :
 					 gmpi_exchange_later<Scope>(buf, now == direct_now::sent, out, in, comm, status, line);
 }
