@@ -87,10 +87,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::Levels;
+    use crate::levels::Choosing;
 
     /// Medians in µs by size and method, of a result of `benches/`.
     fn measured(name: &str) -> BTreeMap<usize, BTreeMap<String, f64>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results/one-gpu");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");
         let text = std::fs::read_to_string(folder.join(name)).expect("a result");
         let result: Value = serde_json::from_str(&text).expect("JSON");
         let mut all: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
@@ -122,7 +124,7 @@ mod tests {
 
     /// The choice takes at most a tenth longer than the quickest of our ways, at each size that was measured.
     fn is_near_the_quickest(sharing: Sharing, collective: Collective, ranks: usize, name: &str) {
-        let all = measured(name);
+        let all = measured(&format!("one-gpu/{name}"));
         assert!(!all.is_empty(), "{name}");
         for (bytes, methods) in all {
             let chosen = method(built_in(sharing, collective, ranks, true, bytes), ranks);
@@ -149,6 +151,45 @@ mod tests {
     fn without_mps_the_choice_is_near_the_quickest_that_was_measured() {
         is_near_the_quickest(Sharing::Turns, Collective::Allreduce, 8, "shared-gpu-allreduce-8-turns.json");
         is_near_the_quickest(Sharing::Turns, Collective::Broadcast, 8, "shared-gpu-broadcast-8-turns.json");
+    }
+
+    /// What 4 + 4 ranks take for an allreduce, with what each level takes by itself.
+    fn of_two_gpus(bytes: usize) -> String {
+        let choosing = Choosing {
+            flat: None,
+            steps: [None; 2],
+            has_steps: false,
+            measured: Vec::new(),
+            sharing: Some(Sharing::AtOnce),
+            ranks: 8,
+            gpus: 2,
+        };
+        let levels = choosing.levels(Collective::Allreduce, bytes);
+        let inside = |collective| built_in(Sharing::AtOnce, collective, 4, true, bytes);
+        let between = || built_in(Sharing::AtOnce, Collective::Allreduce, 2, true, bytes);
+        match levels {
+            Levels::Flat(Some(algorithm)) => format!("flat-{}", method(algorithm, 8)),
+            Levels::Flat(None) => panic!("{bytes} bytes: two GPUs are not shared by all"),
+            Levels::Steps { inside: forced, between: theirs } => {
+                assert_eq!(inside(Collective::Reduce), inside(Collective::Broadcast), "{bytes} bytes");
+                let inside = forced.unwrap_or_else(|| inside(Collective::Reduce));
+                let between = theirs.unwrap_or_else(between);
+                format!("{}-{}", method(inside, 4), method(between, 2))
+            }
+        }
+    }
+
+    #[test]
+    fn on_two_gpus_the_choice_is_near_the_quickest_that_was_measured() {
+        let all = measured("two-gpus/shared-gpu-allreduce-4-4.json");
+        assert!(!all.is_empty());
+        for (bytes, mut methods) in all {
+            methods.retain(|name, _| name != "chosen" && !name.starts_with("Open MPI"));
+            let (chosen, quickest) = (of_two_gpus(bytes), methods.values().copied().fold(f64::MAX, f64::min));
+            let took = methods[&chosen];
+            assert!(took <= 1.1 * quickest, "{bytes} bytes by {chosen}: {took} and {quickest} µs");
+        }
+        assert_eq!(of_two_gpus(16 << 20), "gsb-gsb");
     }
 
     #[test]
