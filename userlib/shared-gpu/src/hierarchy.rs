@@ -1,6 +1,7 @@
 //! Ranks on several GPUs of one or more hosts: collectives inside each GPU, between the GPUs of a host, and between hosts (chapter 4).
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_kernels::{KernelMem, Processor};
@@ -177,6 +178,26 @@ impl Hierarchy {
     /// Bytes of vectors that this rank has put to other hosts through such memory, so far: as the leader of its host, else none.
     pub fn put_bytes(&self, through: Through) -> u64 {
         self.over.as_ref().map_or(0, |over| over.put_bytes(through))
+    }
+
+    /// Has vectors in this memory go to other hosts from where they are, without a copy to a slot first, where a leader may: a broadcast's, and
+    /// all of a reduction's but the own host's share, beyond 4 KiB. In host memory, or where calls go through GPU memory ([`Through::Gpu`]). It
+    /// is registered with the network, and kept, until [`detach`](Self::detach). Each rank may attach what it has; only leaders do anything.
+    ///
+    /// # Errors
+    /// [`SharedGpuError::Region`]: the network does not take it; calls go on as before.
+    pub fn attach(&mut self, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
+        self.over.as_mut().map_or(Ok(()), |over| over.leaders().attach(memory))
+    }
+
+    /// Ends that: between calls nothing of it is under way.
+    pub fn detach(&mut self, memory: &Arc<KernelMem>) {
+        self.over.iter_mut().for_each(|over| over.leaders().detach(memory));
+    }
+
+    /// Bytes of [`put_bytes`](Self::put_bytes) that were put from attached memory.
+    pub fn straight_bytes(&self) -> u64 {
+        self.over.as_ref().map_or(0, OverHosts::straight_bytes)
     }
 
     /// Ranks of the job that are on this rank's host, by GPU: in the order of their leaders, who are their first.

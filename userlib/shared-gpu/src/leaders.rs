@@ -15,6 +15,7 @@ use ggas_members::LossGuard;
 use ggas_rma::{Address, Connection, HostBuffer, Node, Port, PortConfig, PortError, PostError, Region, Spec};
 
 use crate::across::{Across, ChoosingAcross, Through};
+use crate::attached::{Attached, Source};
 use crate::circle::Circle;
 use crate::plan::Fault;
 use crate::process::{NOBODY, fault_of, is_later};
@@ -53,6 +54,7 @@ pub(crate) struct Leaders {
     region: Region,
     /// Where some call takes it.
     on_gpu: Option<OnGpu>,
+    attached: Attached,
     port: Port,
     /// How calls are made.
     choosing: ChoosingAcross,
@@ -60,6 +62,8 @@ pub(crate) struct Leaders {
     across: Across,
     /// Bytes that were put through host memory, and through the GPU's.
     put: [u64; 2],
+    /// Bytes of these that were put from where a vector is.
+    put_straight: u64,
     /// By host; `None`: this one.
     links: Vec<Option<Link>>,
     /// As the job numbers them.
@@ -124,10 +128,12 @@ impl Leaders {
             mapped,
             region,
             on_gpu,
+            attached: Attached::default(),
             port,
             choosing,
             across: Across::default(),
             put: [0; 2],
+            put_straight: 0,
             links,
             ranks,
             me,
@@ -163,6 +169,25 @@ impl Leaders {
     /// Bytes that this leader has put to others through such memory.
     pub(crate) fn put_bytes(&self, through: Through) -> u64 {
         self.put[through as usize]
+    }
+
+    /// Bytes that were put from attached memory.
+    pub(crate) fn straight_bytes(&self) -> u64 {
+        self.put_straight
+    }
+
+    /// Has puts be from this memory itself.
+    pub(crate) fn attach(&mut self, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
+        self.attached.add(&self.port, memory)
+    }
+
+    pub(crate) fn detach(&mut self, memory: &Arc<KernelMem>) {
+        self.attached.remove(memory);
+    }
+
+    /// Where a vector's bytes are put from themselves, in a round that is not a call's last; `None`: by a slot.
+    pub(crate) fn straight(&self, at: u64, bytes: usize) -> Option<Source> {
+        self.attached.find(at, bytes, self.across.through).filter(|_| bytes > 0)
     }
 
     /// Slots in GPU memory, if rounds go through these.
@@ -210,11 +235,11 @@ impl Leaders {
     }
 
     /// A round: `puts` says from where how many bytes go to each other host. What is there was written before, and stays until the round
-    /// after the next one. All hosts say the same `call`.
+    /// after the next one, but what is attached until the next one is over. All hosts say the same `call`.
     pub(crate) fn round(
         &mut self,
         call: u32,
-        puts: impl Fn(usize) -> Option<(usize, usize)>,
+        puts: impl Fn(usize) -> Option<(Source, usize)>,
     ) -> Result<(), SharedGpuError> {
         if self.is_broken {
             return Err(SharedGpuError::Broken);
@@ -222,13 +247,20 @@ impl Leaders {
         let set = self.next();
         self.rounds += 1;
         let word = self.rounds << CALL_BITS | u64::from(call & ((1 << CALL_BITS) - 1));
-        let mut put_bytes = 0;
+        let (mut put_bytes, mut straight) = (0, 0);
         let (landing, flag) = (self.landing(set, self.me) as u64, flag(set, self.hosts(), self.me) as u64);
         for (host, link) in self.links.iter().enumerate() {
             let Some(Link { connection, nla, on_gpu }) = link else { continue };
             let (region, slots) = self.on_gpu().map_or((&self.region, nla), |slots| (&slots.region, on_gpu));
             let put = match puts(host).filter(|(_, bytes)| *bytes > 0) {
                 Some((from, bytes)) => {
+                    let (region, from) = match from {
+                        Source::Slot(from) => (region, from),
+                        Source::Attached(which, from) => {
+                            straight += bytes as u64;
+                            (self.attached.region(which).ok_or(SharedGpuError::Broken)?, from)
+                        }
+                    };
                     put_bytes += bytes as u64;
                     connection.put(region, from, bytes, slots + landing, Spec::empty())
                 }
@@ -240,6 +272,7 @@ impl Leaders {
         }
         let through = if self.on_gpu().is_some() { Through::Gpu } else { Through::Host };
         self.put[through as usize] += put_bytes;
+        self.put_straight += straight;
         (0..self.hosts()).filter(|host| *host != self.me).try_for_each(|host| self.wait(set, host, word))?;
         self.over = self.rounds;
         Ok(())

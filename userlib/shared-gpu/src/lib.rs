@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod across;
+mod attached;
 mod btb;
 mod call;
 mod choosing;

@@ -11,6 +11,7 @@ use ggas_gpu::Module;
 use ggas_kernels::Processor;
 
 use crate::across::Through;
+use crate::attached::Source;
 use crate::leaders::Leaders;
 use crate::mover::Mover;
 use crate::{Collective, Element, Op, SharedGpuError, kernel};
@@ -84,6 +85,10 @@ impl OverHosts {
         self.leaders.put_bytes(through)
     }
 
+    pub(crate) fn straight_bytes(&self) -> u64 {
+        self.leaders.straight_bytes()
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.leaders.is_broken()
     }
@@ -125,7 +130,7 @@ impl OverHosts {
         let own = self.leaders.landing(set, me);
         self.copy_out(own, at, bytes)?;
         self.mover.finish()?;
-        self.leaders.round(call, |host| takes(host).then_some((own, bytes)))?;
+        self.leaders.round(call, |host| takes(host).then_some((Source::Slot(own), bytes)))?;
         if takes(me) {
             let sum = self.leaders.stage(set, 0);
             self.add(set, sum, bytes, element, op)?;
@@ -160,16 +165,19 @@ impl OverHosts {
         (at, bytes): (u64, usize),
         element: Element,
     ) -> Result<(), SharedGpuError> {
-        let me = self.leaders.me();
+        let (me, all) = (self.leaders.me(), bytes);
         for part in self.parts(bytes, element) {
+            let is_last = part.end == all;
             let (at, bytes) = (at + part.start as u64, part.len());
             let set = self.leaders.next();
             if self.is_whole(bytes) {
-                let from = self.leaders.stage(set, 0);
-                if me == root {
-                    self.copy_out(from, at, bytes)?;
+                let slot = self.leaders.stage(set, 0);
+                let straight = self.leaders.straight(at, bytes).filter(|_| !is_last);
+                if me == root && straight.is_none() {
+                    self.copy_out(slot, at, bytes)?;
                     self.mover.finish()?;
                 }
+                let from = straight.unwrap_or(Source::Slot(slot));
                 self.leaders.round(call, |_| (me == root).then_some((from, bytes)))?;
                 if me != root {
                     self.copy_in(at, self.leaders.landing(set, root), bytes)?;
@@ -216,7 +224,8 @@ impl OverHosts {
             }
             self.mover.finish()?;
             let stages: Vec<usize> = (0..hosts).map(|host| self.leaders.stage(set, host)).collect();
-            self.leaders.round(call, |host| Some((stages[host], out[host].left(from, slot))))?;
+            self.leaders
+                .round(call, |host| Some((Source::Slot(stages[host]), out[host].left(from, slot))))?;
             for host in (0..hosts).filter(|host| *host != me) {
                 self.unpack(&into[host], from, self.leaders.landing(set, host))?;
             }
@@ -244,7 +253,8 @@ impl OverHosts {
                 self.pack(*place, strip, from)?;
             }
             self.mover.finish()?;
-            self.leaders.round(call, |host| Some((places[host], out[host].left(from, slot))))?;
+            self.leaders
+                .round(call, |host| Some((Source::Slot(places[host]), out[host].left(from, slot))))?;
             // The own slot of stages is not put from.
             let sum = self.leaders.stage(set, me);
             self.add(set, sum, into.left(from, slot), element, op)?;
@@ -273,14 +283,20 @@ impl OverHosts {
         (0..hosts).map(|host| count * host / hosts * size..count * (host + 1) / hosts * size).collect()
     }
 
-    /// To each host its share; in which set they landed.
+    /// To each host its share, from where it is if that may be, as another round follows; in which set they landed. The own one is in a slot
+    /// beside them.
     fn spread(&mut self, call: u32, at: u64, shares: &[Range<usize>]) -> Result<usize, SharedGpuError> {
         let (set, me) = (self.leaders.next(), self.leaders.me());
         let place =
             |host| if host == me { self.leaders.landing(set, me) } else { self.leaders.stage(set, host) };
-        let places: Vec<usize> = (0..shares.len()).map(place).collect();
-        for (place, share) in places.iter().zip(shares) {
-            self.copy_out(*place, at + share.start as u64, share.len())?;
+        let mut places = Vec::with_capacity(shares.len());
+        for (host, share) in shares.iter().enumerate() {
+            let from = at + share.start as u64;
+            let straight = self.leaders.straight(from, share.len()).filter(|_| host != me);
+            if straight.is_none() {
+                self.copy_out(place(host), from, share.len())?;
+            }
+            places.push(straight.unwrap_or(Source::Slot(place(host))));
         }
         self.mover.finish()?;
         self.leaders.round(call, |host| Some((places[host], shares[host].len())))?;
@@ -299,7 +315,7 @@ impl OverHosts {
         let takes = |host: usize| root.is_none_or(|root| root == host);
         let own = self.leaders.stage(set, 0);
         let bytes = shares[me].len();
-        self.leaders.round(call, |host| takes(host).then_some((own, bytes)))?;
+        self.leaders.round(call, |host| takes(host).then_some((Source::Slot(own), bytes)))?;
         if takes(me) {
             for (host, share) in shares.iter().enumerate() {
                 let from = if host == me { own } else { self.leaders.landing(set, host) };

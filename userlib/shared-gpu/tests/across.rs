@@ -7,6 +7,8 @@ mod ranks;
 #[path = "../../window/tests/common/wire.rs"]
 mod wire;
 
+use std::sync::Arc;
+
 use common::in_job_over;
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::{KernelMem, Processor};
@@ -31,8 +33,8 @@ fn network(job: &Job) -> SimNetwork {
 
 struct Rank {
     all: Hierarchy,
-    input: KernelMem,
-    output: KernelMem,
+    input: Arc<KernelMem>,
+    output: Arc<KernelMem>,
     me: usize,
     n: usize,
 }
@@ -44,7 +46,7 @@ impl Rank {
         let (cpu, node) = (Processor::cpu(), Node::new(network.device(0).expect("one")));
         let all = Hierarchy::new(job, Some(&node), &cpu, &config).expect("set up over hosts");
         let (me, n) = (job.rank() as usize, job.size() as usize);
-        let memory = || cpu.alloc(8 * LONG.next_multiple_of(n)).expect("memory");
+        let memory = || Arc::new(cpu.alloc(8 * LONG.next_multiple_of(n)).expect("memory"));
         Rank { all, input: memory(), output: memory(), me, n }
     }
 
@@ -143,6 +145,61 @@ fn each_way_between_hosts_is_right_and_puts_from_where_it_says() {
                 let most = if across.whole { bytes } else { bytes * 67 / 100 };
                 let put = host + gpu;
                 assert!((least..=most).contains(&put), "{across:?}: {put} of {bytes} at rank {}", rank.me);
+            }
+            job.barrier(SOON).expect("all are done");
+        });
+    }
+}
+
+/// Of reductions the shares of others, of broadcasts all, but for what goes in the last round of a call: right behind that the vectors are
+/// written again.
+#[test]
+fn attached_vectors_go_from_where_they_are_without_a_slot() {
+    if wire::is_there() {
+        in_job_over("attached_vectors_go_from_where_they_are_without_a_slot", &[0, 1, 0, 2], |job| {
+            let network = network(job);
+            for across in [Across::default(), HOST_WHOLE, GPU, GPU_WHOLE] {
+                let config = HierarchyConfig { across: Some(across), ..HierarchyConfig::default() };
+                let mut rank = Rank::new(job, &network, config);
+                rank.calls(LONG);
+                assert_eq!(rank.all.straight_bytes(), 0, "nothing is attached");
+                let (input, output) = (rank.input.clone(), rank.output.clone());
+                for memory in [&input, &output, &input] {
+                    rank.all.attach(memory).expect("attached");
+                }
+                [4, 600, LONG].into_iter().for_each(|count| rank.calls(count));
+                let (leads, bytes) = (rank.me != 2, 8 * LONG as u64);
+                // The last part that goes whole is one of a slot, and begins behind whole ones.
+                let slots = (256 << 10) - 8;
+                let of_whole = 2 * (bytes / slots * slots);
+                let shares = |bytes: u64| 2 * bytes / 3 - 32..=2 * bytes / 3 + 32;
+                for root in [0, 2] {
+                    let before = (rank.all.straight_bytes(), rank.put([0; 2]));
+                    rank.fill(LONG);
+                    rank.all.broadcast(root, Vector::at(&input, 0), LONG, Element::Int64).expect("sent");
+                    let straight = rank.all.straight_bytes() - before.0;
+                    let wanted = match across.whole {
+                        _ if rank.me != 0 => 0..=0,
+                        true => of_whole..=of_whole,
+                        false => shares(bytes),
+                    };
+                    assert!(wanted.contains(&straight), "{across:?}, {root}: {straight} at {}", rank.me);
+                }
+                let before = rank.all.straight_bytes();
+                rank.all
+                    .allreduce(Vector::at(&input, 0), Vector::at(&output, 0), LONG, Element::Int64, Op::Sum)
+                    .expect("a sum");
+                let straight = rank.all.straight_bytes() - before;
+                let wanted = if leads && !across.whole { shares(bytes) } else { 0..=0 };
+                assert!(wanted.contains(&straight), "{across:?}: {straight} of {bytes} at {}", rank.me);
+                rank.all.detach(&output);
+                rank.calls(600);
+                rank.fill(LONG);
+                let before = rank.all.straight_bytes();
+                rank.all
+                    .allreduce(Vector::at(&input, 0), Vector::at(&output, 0), LONG, Element::Int64, Op::Sum)
+                    .expect("a sum");
+                assert_eq!(rank.all.straight_bytes(), before, "it is not attached any more");
             }
             job.barrier(SOON).expect("all are done");
         });

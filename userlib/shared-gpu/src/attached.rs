@@ -1,0 +1,61 @@
+//! Memory of a leader that is put from where it is, without a copy to a slot.
+//!
+//! A slot stays as it is until the round after the next one, but a vector is the program's again when its call is over. So a vector is put
+//! from in rounds alone that are not the last of a call: who has the words of the round behind it knows that all others have got it.
+
+use std::sync::Arc;
+
+use ggas_kernels::KernelMem;
+use ggas_rma::{Port, Region};
+
+use crate::SharedGpuError;
+use crate::across::Through;
+
+/// Where the bytes of a put are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In a slot.
+    Slot(usize),
+    /// In attached memory: which, and from which byte on.
+    Attached(usize, usize),
+}
+
+struct Memory {
+    memory: Arc<KernelMem>,
+    region: Region,
+}
+
+/// What a program has attached.
+#[derive(Default)]
+pub(crate) struct Attached(Vec<Memory>);
+
+impl Attached {
+    pub(crate) fn add(&mut self, port: &Port, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
+        if !self.0.iter().any(|known| Arc::ptr_eq(&known.memory, memory)) {
+            let region = port.register_kernel_memory(memory.clone())?;
+            self.0.push(Memory { memory: memory.clone(), region });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, memory: &Arc<KernelMem>) {
+        self.0.retain(|known| !Arc::ptr_eq(&known.memory, memory));
+    }
+
+    /// Of memory that a place is in.
+    pub(crate) fn region(&self, which: usize) -> Option<&Region> {
+        self.0.get(which).map(|memory| &memory.region)
+    }
+
+    /// Bytes that a put may be from, where slots are in such memory: GPU memory for host memory's slots would be read by the network in pieces.
+    pub(crate) fn find(&self, at: u64, bytes: usize, through: Through) -> Option<Source> {
+        let lies = |memory: &KernelMem| {
+            let offset = at.checked_sub(memory.address())? as usize;
+            (offset.checked_add(bytes)? <= memory.len()).then_some(offset)
+        };
+        self.0.iter().enumerate().find_map(|(which, Memory { memory, .. })| {
+            let suits = through == Through::Gpu || memory.device_buffer().is_none();
+            lies(memory).filter(|_| suits).map(|offset| Source::Attached(which, offset))
+        })
+    }
+}
