@@ -1,6 +1,7 @@
 //! The protocols in virtual time: results, and that nothing of them can be left out.
 
 mod hyper_q;
+mod learned;
 
 use crate::{Element, Op};
 
