@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::ahead::Ahead;
 use super::writing::Writing;
-use crate::memory::Memory;
-use crate::packet::Packet;
+use crate::memory::{Memory, Ticket};
+use crate::packet::{NOBODY, Packet};
 
 /// A packet of a VPID whose completer waits for bytes.
 pub(super) enum Waiting {
@@ -69,6 +69,22 @@ impl Queue {
             }
         }
         self.push(Waiting::Writing(writing));
+    }
+
+    /// The VPID is closed: nobody is told of these. Those of which it is not known what they do come to who has it then, as late packets do.
+    pub(super) fn close(&mut self) {
+        for waiting in &mut self.waiting {
+            match waiting {
+                Waiting::Writing(writing) => writing.close(),
+                Waiting::Report(packet) => packet.process = NOBODY,
+                Waiting::Packet(_) => {}
+            }
+        }
+    }
+
+    /// What devices still do for payloads.
+    pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.writings().filter_map(|(_, writing)| writing.ticket())
     }
 
     fn writings(&self) -> impl Iterator<Item = (usize, &Writing)> {

@@ -14,7 +14,7 @@ use super::translation::Translation;
 use super::writing::{Step, Writing};
 use crate::memory::Completion;
 use crate::memory::runs::Runs;
-use crate::packet::{ByReference, Kind, Packet, Payload};
+use crate::packet::{ByReference, Kind, NOBODY, Packet, Payload};
 use crate::units::bits::VpidSet;
 use crate::units::completer::{Completer, Delivery};
 use crate::units::report::{Done, Report};
@@ -72,6 +72,8 @@ pub(super) struct Receiver {
     /// VPIDs with such packets.
     inbound: VpidSet,
     ahead: Ahead,
+    /// Of the put whose payload was [placed](Receiver::place) last, until it is accepted or its VPID is closed.
+    placed: Option<u8>,
 }
 
 impl Receiver {
@@ -83,6 +85,7 @@ impl Receiver {
             waiting: PerVpid::default(),
             inbound: VpidSet::default(),
             ahead: Ahead::default(),
+            placed: None,
         }
     }
 
@@ -95,9 +98,19 @@ impl Receiver {
         room
     }
 
-    /// Forgets answers that a VPID which was closed waits for.
+    /// Forgets answers that a VPID which was closed waits for, and whom to tell of what came for it: who has it next is not told.
     pub(super) fn close(&mut self, vpid: u8) {
         self.answers.retain(|(of, _), _| *of != vpid);
+        self.placed = self.placed.filter(|placed| *placed != vpid);
+        if let Some(queue) = self.waiting.get_mut(vpid) {
+            queue.close();
+        }
+    }
+
+    /// Takes a put whose payload is in its place; false: its VPID was closed behind that.
+    fn take_placed(&mut self, packet: &mut Packet) -> bool {
+        packet.payload = Payload::None;
+        self.placed.take() == Some(packet.destination.vpid)
     }
 
     /// The bytes of an answer are there: is it one to a triggered operation?
@@ -180,18 +193,21 @@ impl Receiver {
             }
         }
         packet.payload = Payload::Placed(len as u32);
+        self.placed = Some(vpid);
         Placed::Reports
     }
 
     /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are.
     fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) {
         let vpid = packet.destination.vpid;
-        let queue = self.waiting.at(vpid);
         // Those before it came meanwhile: responses, or what this process sends itself.
         if let Payload::Placed(_) = packet.payload {
-            packet.payload = Payload::None;
-            return queue.push(Waiting::Report(packet));
+            if self.take_placed(&mut packet) {
+                self.waiting.at(vpid).push(Waiting::Report(packet));
+            }
+            return;
         }
+        let queue = self.waiting.at(vpid);
         if !queue.is_known() || depends(&packet) {
             return queue.push(Waiting::Packet(packet));
         }
@@ -252,8 +268,9 @@ impl Receiver {
     ) -> Outcome {
         span!("completer", to = %packet.destination, from = %packet.source, kind = ?packet.kind, len = packet.len);
         if let Payload::Placed(_) = packet.payload {
-            packet.payload = Payload::None;
-            self.report(translation, notifier, packet);
+            if self.take_placed(packet) {
+                self.report(translation, notifier, packet);
+            }
             return Outcome::Done;
         }
         let mut cx = translation.context(packet.destination.vpid);
@@ -357,11 +374,23 @@ impl Receiver {
     /// Reports a packet whose bytes are where they belong.
     #[inline]
     pub(super) fn report(&mut self, translation: &mut Translation, notifier: &mut Notifier, packet: &Packet) {
-        self.answered(notifier, packet);
+        let closed = packet.process == NOBODY; // see `close`
+        if !closed {
+            self.answered(notifier, packet);
+        }
         let reports = translation.reports(packet.destination.vpid);
         let report: Option<Report> = self.completer.report(reports, packet);
-        if let Some(report) = report {
+        if let Some(report) = report.filter(|_| !closed) {
             notifier.report(&report);
+        }
+    }
+}
+
+/// As of the [sender](super::sender::Sender): what a device still copies lives as long as the memory, unless nobody asks for it.
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        for queue in self.inbound.iter_from(0).filter_map(|vpid| self.waiting.get(vpid)) {
+            queue.tickets().for_each(|ticket| self.board.memory.forget(ticket));
         }
     }
 }

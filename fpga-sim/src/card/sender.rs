@@ -194,6 +194,16 @@ impl Sender {
     }
 }
 
+/// The memory may live on, and would keep what is fetched for a card that is gone.
+impl Drop for Sender {
+    fn drop(&mut self) {
+        for vpid in self.stalled.iter_from(0) {
+            self.close(vpid);
+        }
+        self.responses.drain(..).for_each(|sending| sending.give_up(&self.board));
+    }
+}
+
 fn report(notifier: &mut Notifier, (report, hold): Sent) {
     if let Some(report) = report {
         notifier.report_after(hold, report);

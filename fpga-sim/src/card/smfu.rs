@@ -90,3 +90,12 @@ impl SmfuInbound {
         if self.is_waiting() { None } else { self.behind.pop_front() }
     }
 }
+
+/// As of the [sender](super::sender::Sender).
+impl Drop for SmfuInbound {
+    fn drop(&mut self) {
+        if let Some(Access::Load(ticket, _) | Access::Store(ticket)) = self.access {
+            self.board.memory.forget(ticket);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::notifier::Reserved;
 use crate::memory::runs::{Cursor, Run, Runs};
 use crate::memory::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState};
-use crate::packet::{Hold, HoldState, Packet, Payload};
+use crate::packet::{Hold, HoldState, NOBODY, Packet, Payload};
 
 /// Most bytes of a packet that a device copies before its turn.
 const EARLY: usize = 8 << 10;
@@ -98,6 +98,16 @@ impl Writing {
 
     fn wait_for(&mut self, ticket: Ticket, moving: u32) {
         (self.ticket, self.moving) = (Some(ticket), moving);
+    }
+
+    /// Whom it is for is gone: nobody is told of it.
+    pub(super) fn close(&mut self) {
+        self.packet.process = NOBODY;
+    }
+
+    /// What a device does for it now.
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        self.ticket
     }
 
     /// Where it is written.

@@ -14,6 +14,7 @@ use extoll_sim::memory::TicketState;
 use extoll_sim::smfu::SmfuError;
 use extoll_sim::*;
 
+mod closed;
 mod staged;
 
 /// A device whose copies end when the test says so.
