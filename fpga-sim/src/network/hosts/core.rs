@@ -242,7 +242,7 @@ impl<W: Wire> Core<W> {
 
     /// The same for a card, which has the next request at once in `first`, where that is empty.
     pub fn pump_to(&mut self, mut first: Option<&mut dyn First>) -> bool {
-        let mut lost = None;
+        let mut lost = Vec::new(); // most often none
         if self.long.incoming.desk.is_busy() {
             self.serve_long(); // what cards wait for goes first
         }
@@ -258,7 +258,7 @@ impl<W: Wire> Core<W> {
             Err(Unfit::Foreign) => counts.foreign += 1,
             Err(Unfit::Malformed(node)) => {
                 counts.malformed += 1;
-                lost = Some(node);
+                lost.push(node);
             }
         };
         let polled = wire.poll(|event| match event {
@@ -286,7 +286,7 @@ impl<W: Wire> Core<W> {
         if let Err(error) = polled {
             tracing::warn!("{error}");
         }
-        if let Some(node) = lost {
+        for node in lost {
             tracing::warn!("node {node} sent a packet that breaks the rules: it is treated as lost");
             self.links[usize::from(node)].ticket = 0;
             self.meetings.expel(node);

@@ -17,6 +17,7 @@ mod blocked;
 mod landed;
 mod net;
 mod offers;
+mod rules;
 mod world;
 
 use std::time::Duration;
