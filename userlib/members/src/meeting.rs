@@ -4,8 +4,11 @@
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::io;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
@@ -82,18 +85,71 @@ pub fn connect(place: &str, bound: Duration) -> io::Result<TcpStream> {
     let mut last = unknown(&"none was found");
     for address in place.to_socket_addrs().map_err(|error| unknown(&error))? {
         match TcpStream::connect_timeout(&address, bound) {
-            // Nobody listens there, but the system gave this very port to the call, which then answers itself.
-            Ok(stream) if stream.local_addr()? == address => last = io::ErrorKind::ConnectionRefused.into(),
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => match is_another(&stream, address) {
+                Ok(()) => return Ok(stream),
+                Err(error) => last = error,
+            },
             Err(error) => last = error,
         }
     }
     Err(last)
 }
 
+/// Nobody listens there, but the system gave this very port to the call, which then answers itself.
+fn is_another(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
+    if stream.local_addr()? == address { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
+}
+
+/// Begins a connection and does not wait for it: once the socket can be written to, or there is an error,
+/// [`begun`] says which. It does not block.
+///
+/// # Errors
+/// It cannot begin, or is refused at once.
+pub fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let stream = TcpStream::from(socket_with(family, SocketType::STREAM, flags, None)?);
+    match rustix::net::connect(&stream, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(stream),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What has become of a connection that was [begun](begin).
+///
+/// # Errors
+/// There is none.
+pub fn begun(stream: &TcpStream, address: SocketAddr) -> io::Result<()> {
+    stream.take_error()?.map_or(Ok(()), Err)?;
+    is_another(stream, address)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
     use super::*;
+
+    /// What becomes of a connection that is begun.
+    fn becomes(address: SocketAddr) -> io::Result<()> {
+        let stream = begin(address)?;
+        poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+        begun(&stream, address)
+    }
+
+    #[test]
+    fn a_connection_begins_and_tells_what_became_of_it() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(host) else { continue };
+            let address = listener.local_addr().unwrap();
+            becomes(address).unwrap();
+            drop(listener);
+            assert_eq!(becomes(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        }
+    }
 
     fn room(from: &[&str]) -> Option<usize> {
         makes_room(from.iter().map(|from| from.parse().unwrap()))

@@ -1,8 +1,8 @@
 //! Where processes of a network of hosts meet: the sockets of their [meetings](super::meeting), on one thread.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,18 +12,16 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::events::{Connection, Out};
-use super::proof::{Challenge, Side, Talk, pass, take_pass};
+use super::proof::{Side, pass, take_pass};
 use super::shared::Shared;
-use ggas_members::meeting::{connect, is_full, random};
+use super::stream::Stream;
+use ggas_members::meeting::{begin, begun, connect, is_full};
 
-/// Bytes that are read at once.
-const READ: usize = 2048;
-/// Bytes that wait to be written: who reads none of so many is given up.
-const WRITE_MAX: usize = 16 << 10;
 /// So long nobody is let in where that failed: most often the process may open no more files.
 const FULL: Duration = Duration::from_millis(100);
-/// Descriptors that are served behind one sleep.
+/// Descriptors that are served behind one sleep, and calls that are taken: who makes room for them is closed behind that.
 const SERVED: usize = 64;
+const TAKEN: usize = 8;
 /// What tells of news, and the listener, among descriptors; others have the names of their connections, from 1.
 const NEWS: u64 = u64::MAX;
 const CALLS: u64 = 0;
@@ -52,88 +50,6 @@ impl Lobby {
     }
 }
 
-/// A connection.
-struct Stream {
-    socket: TcpStream,
-    talk: Talk,
-    /// The caller has shown its pass.
-    passed: bool,
-    /// Who is called has said its challenge.
-    begun: bool,
-    came: Vec<u8>,
-    goes: Vec<u8>,
-    /// Nothing is heard any more; it goes once all is said.
-    closing: bool,
-    /// What it was last said to wait for.
-    watched: EpollFlags,
-}
-
-impl Stream {
-    fn new(socket: TcpStream, secret: [u8; 16], side: Side) -> io::Result<Stream> {
-        socket.set_nodelay(true)?;
-        socket.set_nonblocking(true)?;
-        let (talk, came, goes) = (Talk::new(secret, side), Vec::new(), Vec::new());
-        let watched = EpollFlags::empty();
-        let passed = side == Side::Caller;
-        let mut stream = Stream { socket, talk, passed, begun: !passed, came, goes, closing: false, watched };
-        if side == Side::Called {
-            stream.say(&Challenge::bytes(random()?))?;
-        }
-        Ok(stream)
-    }
-
-    /// Hears the challenge. Who cannot be met because of it hears at least what this process is.
-    fn begin(&mut self, body: &[u8]) -> io::Result<()> {
-        self.begun = true;
-        Challenge::check(body).inspect_err(|_| {
-            let _ = self.say(&Challenge::bytes(0)); // it begins as all frames
-        })
-    }
-
-    /// Whose it is, for whoever reads of it.
-    fn from(&self) -> String {
-        self.socket.peer_addr().map_or_else(|_| "somebody".to_owned(), |from| from.ip().to_string())
-    }
-
-    fn say(&mut self, body: &[u8]) -> io::Result<()> {
-        let frame = self.talk.say(body)?;
-        self.goes.extend_from_slice(&frame);
-        self.write()
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        while !self.goes.is_empty() {
-            match self.socket.write(&self.goes) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => drop(self.goes.drain(..written)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && self.goes.len() <= WRITE_MAX => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what is there; an error also where the other side has closed it.
-    fn read(&mut self) -> io::Result<()> {
-        let mut bytes = [0; READ];
-        match self.socket.read(&mut bytes) {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(len) => {
-                self.came.extend_from_slice(&bytes[..len]);
-                Ok(())
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn waits_for(&self) -> EpollFlags {
-        let write = if self.goes.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
-        if self.closing { write } else { write | EpollFlags::EPOLLIN }
-    }
-}
-
 /// The thread's life: takes calls, and hears of the end of others.
 pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
     let mut streams = match Streams::new(shared, listener) {
@@ -146,9 +62,7 @@ pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
             let next = core.look();
             (core.take_out(), next)
         });
-        for out in out {
-            streams.obey(out);
-        }
+        streams.obey_all(out);
         shared.tell_lost();
         if stops {
             return;
@@ -160,9 +74,18 @@ pub(super) fn attend(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
+/// A call to an address.
+struct Call {
+    node: u16,
+    socket: TcpStream,
+    address: SocketAddr,
+}
+
 struct Streams<'a> {
     shared: &'a Arc<Shared>,
     open: HashMap<Connection, Stream>,
+    /// Calls that are not through.
+    calls: HashMap<Connection, Call>,
     watch: Epoll,
     /// Whoever calls has to wait a moment.
     full: bool,
@@ -173,30 +96,84 @@ impl<'a> Streams<'a> {
         let watch = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         watch.add(&shared.lobby.news, EpollEvent::new(EpollFlags::EPOLLIN, NEWS))?;
         watch.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, CALLS))?;
-        Ok(Streams { shared, open: HashMap::new(), watch, full: false })
+        Ok(Streams { shared, open: HashMap::new(), calls: HashMap::new(), watch, full: false })
     }
 }
 
 impl Streams<'_> {
+    fn obey_all(&mut self, out: Vec<Out>) {
+        let mut said = Vec::new();
+        for out in out {
+            if let Out::Say(on, _) = out
+                && said.last() != Some(&on)
+            {
+                said.push(on);
+            }
+            self.obey(out);
+        }
+        // Behind all that is said on a connection: the other side wakes once.
+        said.into_iter().for_each(|on| self.flush(on));
+    }
+
+    fn flush(&mut self, on: Connection) {
+        match self.open.get_mut(&on).map(Stream::write) {
+            Some(Err(error)) => self.broke(on, &error),
+            _ => {
+                self.remove_if_over(on);
+                self.watch(on);
+            }
+        }
+    }
+
     fn obey(&mut self, out: Out) {
         match out {
-            Out::Call(node, on) => call(self.shared, node, on),
-            Out::Say(on, body) => match self.open.get_mut(&on).map(|stream| stream.say(&body)) {
-                Some(Err(error)) => self.broke(on, &error),
-                _ => self.watch(on),
-            },
+            Out::Call(node, on) => self.call(node, on),
+            Out::Say(on, body) => {
+                if let Some(Err(error)) = self.open.get_mut(&on).map(|stream| stream.add(&body)) {
+                    self.broke(on, &error);
+                }
+            }
             Out::Close(on) => {
+                self.calls.remove(&on);
                 if let Some(stream) = self.open.get_mut(&on) {
                     stream.closing = true;
-                    if stream.goes.is_empty() {
-                        self.open.remove(&on);
-                    }
-                    self.watch(on);
                 }
+                self.remove_if_over(on);
+                self.watch(on);
             }
             Out::Unanswered(node) => self.shared.unmet(node, &ErrorKind::TimedOut.into()),
             Out::Unheard(node) => self.shared.unheard(node),
         }
+    }
+
+    /// Calls a node. Where it has a name, that is looked up on a thread, which takes as long as it takes.
+    fn call(&mut self, node: u16, on: Connection) {
+        let Ok(address) = self.shared.places[usize::from(node)].parse() else {
+            return call_by_name(self.shared, node, on);
+        };
+        let begun = begin(address).and_then(|socket| {
+            self.watch.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, on))?;
+            Ok(socket)
+        });
+        match begun {
+            Ok(socket) => drop(self.calls.insert(on, Call { node, socket, address })),
+            Err(error) => self.not_through(node, on, error),
+        }
+    }
+
+    /// A call is through, or not.
+    fn go_through(&mut self, on: Connection, call: Call) {
+        let Call { node, mut socket, address } = call;
+        let through = begun(&socket, address).and_then(|()| socket.write_all(&pass(self.shared.secret)?));
+        match through.and_then(|()| self.watch.delete(&socket).map_err(io::Error::from)) {
+            Ok(()) => self.connected(on, Ok(socket)),
+            Err(error) => self.not_through(node, on, error),
+        }
+    }
+
+    fn not_through(&mut self, node: u16, on: Connection, error: io::Error) {
+        self.shared.unmet(node, &error);
+        self.connected(on, Err(error));
     }
 
     /// Waits until something happens, at most for `time`, and sees to it.
@@ -219,7 +196,7 @@ impl Streams<'_> {
         there.iter().filter(|on| ![NEWS, CALLS].contains(on)).for_each(|on| self.serve(*on));
         // Who has said something is heard before the next one makes it leave.
         if there.contains(&CALLS) {
-            self.accept(listener);
+            let _ = (0..TAKEN).take_while(|_| self.accept(listener)).count();
         }
     }
 
@@ -235,6 +212,13 @@ impl Streams<'_> {
         match self.watch.add(&stream.socket, EpollEvent::new(stream.watched, on)) {
             Ok(()) => drop(self.open.insert(on, stream)),
             Err(error) => self.broke(on, &error.into()),
+        }
+    }
+
+    /// Of a connection that is closed all has been said.
+    fn remove_if_over(&mut self, on: Connection) {
+        if self.open.get(&on).is_some_and(|stream| stream.closing && stream.goes.is_empty()) {
+            self.open.remove(&on);
         }
     }
 
@@ -270,7 +254,8 @@ impl Streams<'_> {
         calls.into_iter().for_each(|node| self.shared.complaints.met(node));
     }
 
-    fn accept(&mut self, listener: &TcpListener) {
+    /// Takes the next call; false: there is none.
+    fn accept(&mut self, listener: &TcpListener) -> bool {
         let accepted = listener.accept().and_then(|(socket, from)| {
             Ok((Stream::new(socket, self.shared.secret, Side::Called)?, from.ip()))
         });
@@ -279,19 +264,25 @@ impl Streams<'_> {
                 let on = self.shared.with_core_in_lobby(|core| core.accepted(from));
                 self.keep(on, stream);
                 self.serve(on); // its pass is there most often, so that it makes room for no stranger
+                true
             }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
             Err(error) => {
                 tracing::debug!("a call was not taken: {error}");
                 self.full = is_full(&error);
                 if self.full {
                     self.watch_calls(listener, EpollFlags::empty());
                 }
+                false
             }
         }
     }
 
     /// Writes and reads as much as goes.
     fn serve(&mut self, on: Connection) {
+        if let Some(call) = self.calls.remove(&on) {
+            return self.go_through(on, call);
+        }
         self.go_on(on);
         self.watch(on);
     }
@@ -302,10 +293,7 @@ impl Streams<'_> {
             return self.broke(on, &error);
         }
         if stream.closing {
-            if stream.goes.is_empty() {
-                self.open.remove(&on);
-            }
-            return;
+            return self.remove_if_over(on);
         }
         let end = stream.read().err();
         loop {
@@ -371,7 +359,7 @@ impl Streams<'_> {
 }
 
 /// Calls a node, on a thread: names are looked up, and a silent host is waited for.
-fn call(shared: &Arc<Shared>, node: u16, on: Connection) {
+fn call_by_name(shared: &Arc<Shared>, node: u16, on: Connection) {
     let own = shared.clone();
     let spawned = quiet::spawn("ggas-call", move || {
         let place = &own.places[usize::from(node)];

@@ -33,6 +33,7 @@ mod shared;
 #[cfg(test)]
 mod sim;
 mod sleep;
+mod stream;
 mod wire;
 
 pub use error::HostsError;
