@@ -73,14 +73,11 @@ impl Meetings {
                     let (sent, taken) = counts(node);
                     self.say(on, Word::Goodbye { sent, taken });
                 }
-                // For them this process is up already.
-                State::Called { on, papers: Some(_), .. } => {
-                    self.say(on, Word::Goodbye { sent: [0; 2], taken: [0; 2] });
-                }
-                State::Calling { on, .. } | State::Called { on, .. } => {
+                State::Calling { on, .. } => {
                     self.close(on);
                     self.settle(node, State::Unmet);
                 }
+                // Of those who call this process is up for some already: they hear of it once they have said their papers.
                 _ => {}
             }
         }
@@ -88,7 +85,7 @@ impl Meetings {
 
     /// Nobody is left who might wait for what this process sent.
     pub fn has_left(&self) -> bool {
-        let waits = |state: &State| matches!(state, State::Up(_) | State::Called { papers: Some(_), .. });
+        let waits = |state: &State| matches!(state, State::Up(_) | State::Called { .. });
         self.leaving && !self.nodes.iter().any(|node| waits(&node.state))
     }
 
@@ -380,7 +377,9 @@ mod tests {
         // It says who it is in its time, and is heard.
         let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
         meetings.heard(on, &hello.bytes(1), begin + 4 * SECOND).unwrap();
-        assert!(matches!(meetings.out[..], [Out::Say(to, _)] if to == on));
+        assert!(
+            matches!(meetings.out[..], [Out::Say(hello, _), Out::Say(papers, _)] if [hello, papers] == [on; 2])
+        );
         // Others have that time as well, and no more.
         meetings.look(begin + 5 * SECOND, |_| Ways::default());
         assert!(meetings.unknown.is_empty());

@@ -1,8 +1,8 @@
 //! Who is met, and who is gone: the protocol of the lobby's connections, without sockets, threads or clocks.
 //!
 //! It is told what happens and what time it is, and says what is to be done ([`Out`]: by the lobby) and what that means for
-//! packets ([`News`]: for the core). The two sides of a meeting speak in turn: `Hello`, `Hello`, `Papers`, `Papers`, and a beat
-//! of the caller, which tells the called side that its papers were read. From then on the process behind a connection is *up*,
+//! packets ([`News`]: for the core). The two sides of a meeting speak in turn: `Hello` of the caller, `Hello` and `Papers` of who is
+//! called, `Papers` of the caller, which tell that those of the other one were read. From then on the process behind a connection is *up*,
 //! and whatever ends the connection without a goodbye is the loss of that process, which is final.
 
 use std::collections::HashMap;
@@ -29,9 +29,7 @@ pub(super) enum State {
     },
     Called {
         on: Connection,
-        ticket: u64,
         process: u64,
-        papers: Option<Papers>,
         until: Instant,
     },
     /// They call, too, and their call counts.
@@ -280,43 +278,24 @@ impl Meetings {
             }
             State::Calling { on: own, ticket, stage, .. } if *own == on => match stage {
                 Calling::Connecting => Err(bad("it speaks before it is spoken to")),
-                Calling::Hello => {
-                    let ticket = *ticket;
-                    self.answered(on, node, ticket, &Hello::of(body)?, now)
-                }
+                Calling::Hello => self.answered(on, node, &Hello::of(body)?, now),
                 Calling::Papers { process } => {
-                    let process = *process;
-                    let papers = self.check(Papers::of(body)?)?;
-                    self.met(on, node, process, papers, now);
-                    self.say(on, Word::Beat { came: false });
+                    let (process, ticket) = (*process, *ticket);
+                    let papers = self.check(Papers::of(body)?);
+                    self.say_papers(on, ticket); // also where they do not fit: they should know why, too
+                    self.met(on, node, process, papers?, now);
                     Ok(())
                 }
             },
-            State::Called { on: theirs, ticket, process, papers, .. } if *theirs == on => match papers.take()
-            {
-                None => {
-                    let ticket = *ticket;
-                    let papers = Papers::of(body)?;
-                    let checked = match self.check(papers) {
-                        Ok(papers) => papers,
-                        Err(error) => {
-                            // They should know why, too.
-                            self.say_papers(on, ticket);
-                            return Err(error);
-                        }
-                    };
-                    if let State::Called { papers, .. } = &mut self.nodes[usize::from(node)].state {
-                        *papers = Some(checked);
-                    }
-                    self.say_papers(on, ticket);
-                    Ok(())
+            State::Called { on: theirs, process, .. } if *theirs == on => {
+                let process = *process;
+                let papers = self.check(Papers::of(body)?)?;
+                self.met(on, node, process, papers, now);
+                if self.leaving {
+                    self.say(on, Word::Goodbye { sent: [0; 2], taken: [0; 2] });
                 }
-                Some(papers) => {
-                    let (process, word) = (*process, Word::of(body)?);
-                    self.met(on, node, process, papers, now);
-                    self.told(node, word)
-                }
-            },
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -360,9 +339,11 @@ impl Meetings {
         }
         let ticket = self.open(node, Some(process))?;
         let until = now + self.bounds.meeting;
-        self.set(node, State::Called { on, ticket, process, papers: None, until });
+        self.set(node, State::Called { on, process, until });
         self.connections.insert(on, node);
-        self.say_hello(on, node, Answer::Come)
+        self.say_hello(on, node, Answer::Come)?;
+        self.say_papers(on, ticket);
+        Ok(())
     }
 
     fn refuse(&mut self, on: Connection, node: u16, answer: Answer) -> io::Result<()> {
@@ -372,14 +353,7 @@ impl Meetings {
     }
 
     /// The called side's answer.
-    fn answered(
-        &mut self,
-        on: Connection,
-        node: u16,
-        ticket: u64,
-        hello: &Hello,
-        now: Instant,
-    ) -> io::Result<()> {
+    fn answered(&mut self, on: Connection, node: u16, hello: &Hello, now: Instant) -> io::Result<()> {
         if (hello.from, hello.to) != (node, self.me) {
             return Err(unlike(format!(
                 "node {} is met there: the files of the two differ, or name its host twice",
@@ -406,7 +380,6 @@ impl Meetings {
                 if let Some((_, stage)) = self.calling(on) {
                     *stage = Calling::Papers { process };
                 }
-                self.say_papers(on, ticket);
             }
         }
         Ok(())

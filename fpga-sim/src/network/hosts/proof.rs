@@ -4,7 +4,7 @@
 //! A frame is a length of two bytes, a body, and a code of 16 bytes: SipHash-2-4 under the secret of who speaks, all that
 //! was said before on this connection, and the body. Each side puts a random number into its first frame, so no frame of
 //! another meeting fits. Who is called speaks first, so that not even the first frame of a call can be one of another meeting: what a
-//! call says has an effect. The two speak in turn until five frames are said. Then both speak as they like, and a code has
+//! call says has an effect. The two speak in turn until five frames are said (the caller the second one and the last one). Then both speak as they like, and a code has
 //! the number of the frame among those of its side in place of what was said since. What is said is not hidden from who
 //! listens.
 //!
@@ -20,7 +20,7 @@ const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// In the order of this host's bytes.
 const ORDER: u16 = 0x0102;
 /// Frames that the two say in turn.

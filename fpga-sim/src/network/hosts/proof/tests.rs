@@ -27,11 +27,13 @@ fn after_five_frames_nobody_waits_for_his_turn() {
     let (mut caller, mut called) = pair();
     let challenge = called.say(&Challenge::bytes(1)).unwrap();
     assert!(Challenge::check(&heard(&mut caller, &challenge).unwrap()).is_ok());
-    for _ in 0..2 {
-        let frame = caller.say(b"a").unwrap();
-        assert!(heard(&mut called, &frame).is_some());
-        let frame = called.say(b"b").unwrap();
-        assert!(heard(&mut caller, &frame).is_some());
+    for said in [&b"a"[..], b"bc", b"d"] {
+        for byte in said {
+            let (from, to) =
+                if said.len() == 1 { (&mut caller, &mut called) } else { (&mut called, &mut caller) };
+            let frame = from.say(&[*byte]).unwrap();
+            assert_eq!(heard(to, &frame), Some(vec![*byte]));
+        }
     }
     let beats = [false, true].map(|came| Word::Beat { came });
     let words = [beats[0], Word::Goodbye { sent: [1, u32::MAX], taken: [3, 4] }, beats[1], Word::Farewell];
