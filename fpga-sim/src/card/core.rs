@@ -25,6 +25,8 @@ const BYTES: u64 = 256 << 10;
 pub(super) enum Mood {
     /// Not at all.
     Idle,
+    /// Not soon: the fabric wakes whom it refused.
+    Told,
     /// Now and then: something waits for memory that others change, or for time to pass.
     Waiting,
     /// At once: a device copies, or more is to be done.
@@ -35,7 +37,8 @@ impl From<u8> for Mood {
     fn from(value: u8) -> Mood {
         match value {
             0 => Mood::Idle,
-            1 => Mood::Waiting,
+            1 => Mood::Told,
+            2 => Mood::Waiting,
             _ => Mood::Busy,
         }
     }
@@ -349,7 +352,12 @@ impl Core {
         let device =
             !chip.receiver.inbound().is_empty() || chip.smfu.is_waiting() || chip.sender.waits_for_device();
         let more = self.arrivals && self.held.is_none();
-        if device || more || self.links_worked { Mood::Busy } else { Mood::Waiting }
+        let told = !(chip.notifier.has_backlog() || chip.velo.is_waiting() || self.looks());
+        match device || more || self.links_worked {
+            true => Mood::Busy,
+            false if told => Mood::Told,
+            false => Mood::Waiting,
+        }
     }
 
     /// What a round can bring; `asks` the fabric, too.
@@ -398,11 +406,12 @@ impl Core {
             | (chip.sender.responses() != 0)
             | chip.smfu.is_waiting()
             | chip.velo.is_waiting();
-        let looks = self.arrivals
-            | self.links_worked
-            | self.held.is_some()
-            | self.watches()
-            | self.links_again.is_some();
-        !(waits | looks)
+        !(waits | self.looks())
+    }
+
+    /// Whether it has to look by itself.
+    #[inline]
+    fn looks(&self) -> bool {
+        self.arrivals | self.links_worked | self.held.is_some() | self.watches() | self.links_again.is_some()
     }
 }

@@ -90,7 +90,8 @@ impl Nic {
             Mood::Busy => Need::Poll,
             _ if self.armed.load(Ordering::Acquire) > 0 => Need::Poll,
             Mood::Waiting => Need::Nap,
-            Mood::Idle if self.front.any_partial() => Need::Nap,
+            Mood::Idle | Mood::Told if self.front.any_partial() => Need::Nap,
+            Mood::Told => Need::Told,
             Mood::Idle => Need::Nothing,
         };
         (moved, need)
@@ -112,12 +113,15 @@ impl Nic {
 }
 
 /// What a card needs from its driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
-    /// To be polled without a pause.
-    Poll,
+    /// Nothing until someone submits it again.
+    #[default]
+    Nothing,
+    /// Nothing either, as long as its fabric tells it when what was refused is worth trying again.
+    Told,
     /// To be looked at now and then.
     Nap,
-    /// Nothing until someone submits it again.
-    Nothing,
+    /// To be polled without a pause.
+    Poll,
 }

@@ -12,7 +12,7 @@ const POLL: (u64, u64) = (500, 50_000);
 pub(super) fn next(before: u64, moved: bool, need: Need) -> Option<u64> {
     let (first, longest) = match need {
         Need::Nothing => return None,
-        Need::Nap => NAP,
+        Need::Told | Need::Nap => NAP,
         Need::Poll => POLL,
     };
     Some(if moved { 0 } else { (before * 2).clamp(first, longest) })

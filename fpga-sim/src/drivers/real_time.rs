@@ -27,6 +27,8 @@ const POLL_NAP: Duration = Duration::from_micros(20);
 /// Naps while cards only wait for slow things: the first, and the longest after doubling.
 const WAIT_NAP: Duration = Duration::from_micros(50);
 const WAIT_NAP_MAX: Duration = Duration::from_millis(1);
+/// The longest while cards only wait to be told by their fabrics.
+const TOLD_NAP_MAX: Duration = Duration::from_millis(64);
 
 /// Threads that run cards: what posters leave undone, packets for cards nobody polls, slots that GPUs fill,
 /// queues that wait for room or time. Dropping the last handle ends the threads.
@@ -115,8 +117,8 @@ struct Quiet {
     /// Rounds over all cards since anything moved, and when the first of them began.
     rounds: u32,
     since: Option<Instant>,
-    /// A card of this round wants to be polled without a pause.
-    poll: bool,
+    /// What the card of this round needs that needs most.
+    need: Need,
 }
 
 /// What a thread does before its next turn.
@@ -133,17 +135,18 @@ impl Quiet {
             *self = Quiet::default();
             return Pause::None;
         }
-        self.poll |= need == Need::Poll;
+        self.need = self.need.max(need);
         self.turns += 1;
         if self.turns < cards {
             return Pause::None;
         }
         self.turns = 0;
         self.rounds = self.rounds.saturating_add(1);
-        let poll = std::mem::take(&mut self.poll);
-        if !poll {
-            let doubled = WAIT_NAP * (1 << self.rounds.min(8));
-            return Pause::Nap(doubled.min(WAIT_NAP_MAX));
+        let need = std::mem::take(&mut self.need);
+        if need != Need::Poll {
+            let longest = if need == Need::Told { TOLD_NAP_MAX } else { WAIT_NAP_MAX };
+            let doubled = WAIT_NAP * (1 << self.rounds.min(11));
+            return Pause::Nap(doubled.min(longest));
         }
         if self.rounds < spins() {
             Clock::REAL.spin();
@@ -227,4 +230,28 @@ fn spins() -> u32 {
 fn fine_timers() {
     // SAFETY: changes the calling thread's own timer slack; a refusal only makes naps longer.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nap behind so many turns of one card that moves nothing.
+    fn nap(quiet: &mut Quiet, need: Need, turns: u32) -> Duration {
+        let naps = (0..turns).filter_map(|_| match quiet.turn(false, need, 1) {
+            Pause::Nap(time) => Some(time),
+            _ => None,
+        });
+        naps.last().expect("a nap")
+    }
+
+    #[test]
+    fn who_is_told_is_looked_at_ever_more_seldom() {
+        let mut quiet = Quiet::default();
+        assert_eq!(nap(&mut quiet, Need::Told, 20), TOLD_NAP_MAX);
+        // Beside one that is not told, as often as that.
+        assert_eq!(nap(&mut quiet, Need::Nap, 1), WAIT_NAP_MAX);
+        quiet.turn(true, Need::Told, 1);
+        assert_eq!(nap(&mut quiet, Need::Told, 1), 2 * WAIT_NAP);
+    }
 }
