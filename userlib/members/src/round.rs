@@ -29,6 +29,11 @@ const NO_FILES: Duration = Duration::from_millis(20);
 /// Messages read from one connection before the next one's turn.
 const BURST: usize = 64;
 
+/// Whether something happened there, or may have.
+fn is_ready(fd: &PollFd<'_>) -> bool {
+    fd.any().unwrap_or(true)
+}
+
 /// What the thread has of its own.
 pub(crate) struct Round<'a> {
     post: &'a Post,
@@ -59,17 +64,17 @@ impl<'a> Round<'a> {
                 next = next.into_iter().chain([Clock::REAL.now() + HELD_BACK]).min();
             }
             let peers = self.post.peers();
-            self.wait(&peers, next, held_back);
+            let ready = self.wait(&peers, next, held_back);
             self.accept();
             self.hear_strangers();
-            for (id, peer) in &peers {
+            for ((id, peer), _) in peers.iter().zip(ready).filter(|(_, ready)| *ready) {
                 self.receive(*id, peer, held_back);
             }
         }
     }
 
-    /// Sleeps until something happens; everything is then asked in turn, without blocking.
-    fn wait(&mut self, peers: &[(MemberId, Peer)], next: Option<Instant>, held_back: bool) {
+    /// Sleeps until something happens; by peer, whether it is to be asked, which does not block.
+    fn wait(&mut self, peers: &[(MemberId, Peer)], next: Option<Instant>, held_back: bool) -> Vec<bool> {
         let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
         self.deaf = self.deaf.filter(|until| *until > Clock::REAL.now());
         let accepts = self.strangers.len() < STRANGERS && self.deaf.is_none();
@@ -77,25 +82,37 @@ impl<'a> Round<'a> {
         fds.extend(self.guardian.iter().map(|guardian| watch(guardian.as_fd())));
         fds.extend(accepts.then(|| watch(self.listener.as_fd())));
         fds.extend(self.strangers.iter().map(|(channel, _)| watch(channel.as_fd())));
-        if !held_back {
-            fds.extend(
-                peers.iter().flat_map(|(_, peer)| &peer.channels).map(|channel| watch(channel.as_fd())),
-            );
+        let first = fds.len();
+        let of_peer = |peer: &Peer| {
+            let channels = if held_back { &[] } else { &peer.channels[..] };
+            channels.len() + usize::from(peer.pidfd.is_some())
+        };
+        for (_, peer) in peers {
+            let channels = peer.channels.iter().filter(|_| !held_back).map(|channel| channel.as_fd());
+            fds.extend(channels.chain(peer.pidfd.as_ref().map(|fd| fd.as_fd())).map(watch));
         }
-        fds.extend(peers.iter().filter_map(|(_, peer)| peer.pidfd.as_ref()).map(|fd| watch(fd.as_fd())));
         let deadline = self.strangers.iter().map(|(_, until)| *until).chain(next).chain(self.deaf).min();
         if let Err(error) = poll_until(&mut fds, deadline) {
             // No memory, or the limit of open files is below those that are open now: everyone is asked by and by.
             tracing::debug!("poll: {error}");
             Clock::REAL.sleep(HELD_BACK);
+            return vec![true; peers.len()];
         }
         if self.guardian.is_some() && fds[1].any().unwrap_or(true) {
             tracing::error!("the launcher of this job is gone: this process ends");
             // As the launcher's direct children do, by PR_SET_PDEATHSIG.
             let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
         }
-        // Nothing where nobody kicked.
-        let _ = self.post.kick.read();
+        if is_ready(&fds[0]) {
+            let _ = self.post.kick.read();
+        }
+        let mut of_peers = &fds[first..];
+        let asks = |(_, peer): &(MemberId, Peer)| {
+            let (own, rest) = of_peers.split_at(of_peer(peer));
+            of_peers = rest;
+            own.iter().any(is_ready)
+        };
+        peers.iter().map(asks).collect()
     }
 
     fn accept(&mut self) {
