@@ -15,6 +15,9 @@ use super::shared::Shared;
 
 /// A nap while others poll: they take the packets.
 const NAP: Duration = Duration::from_millis(1);
+/// Looks in a row that bring nothing, and after which the wire still lets nobody sleep, before the thread naps in between.
+const LOOKS: u32 = 16;
+const LOOK_NAP: Duration = Duration::from_micros(100);
 /// Longest sleep, in milliseconds.
 const SLEEP_MS: u16 = 100;
 
@@ -90,7 +93,7 @@ impl Alarm {
 
 /// The thread's life.
 pub(super) fn serve(shared: &Arc<Shared>) {
-    let (mut polls, mut held_back) = (shared.polls(), false);
+    let (mut polls, mut held_back, mut looks) = (shared.polls(), false, 0);
     while !shared.stops() {
         let now = shared.polls();
         if now != std::mem::replace(&mut polls, now) && !shared.has_rested(now) {
@@ -109,6 +112,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             Clock::REAL.sleep(NAP);
             continue;
         };
+        looks = if come { 0 } else { looks + 1 };
         if come {
             if !shared.run_card() {
                 Clock::REAL.sleep(NAP); // it has no room, or somebody runs it
@@ -122,9 +126,11 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             Some((descriptor, true)) => {
                 // SAFETY: the endpoint's, which `shared` keeps.
                 shared.alarm.sleep(unsafe { BorrowedFd::borrow_raw(descriptor) }, SLEEP_MS);
+                looks = 0;
             }
-            // Or a connection is being made, to which the wire sees in a moment: others may have something to do.
-            Some((_, false)) => Clock::REAL.yield_now(),
+            // Something comes, or a connection is being made, to which the wire sees each millisecond: others may have something to do.
+            Some((_, false)) if looks < LOOKS => Clock::REAL.yield_now(),
+            Some((_, false)) => Clock::REAL.sleep(LOOK_NAP),
             None => Clock::REAL.sleep(NAP),
         }
     }
