@@ -143,7 +143,7 @@ fn silence_keeps_nobody_out() {
 
 /// A process of another version, as far as it can be told from this one: what it says first, under codes of its own.
 fn other_version() -> Vec<u8> {
-    let body = [&b"ggashost"[..], &8_u32.to_le_bytes(), &0x0102_u16.to_ne_bytes(), &[1; 8]].concat();
+    let body = [&b"ggashost"[..], &99_u32.to_le_bytes(), &0x0102_u16.to_ne_bytes(), &[1; 8]].concat();
     [&(body.len() as u16).to_le_bytes()[..], &body, &[9; 16]].concat()
 }
 
@@ -167,7 +167,7 @@ fn both_sides_name_another_version() {
         let mut before = Vec::new();
         loop {
             let line = said.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it says only {before:?}"));
-            if line.contains("(networks of hosts 8, and this one ") {
+            if line.contains("(networks of hosts 99, and this one ") {
                 assert!(line.contains("install the same one on all hosts"), "{line}");
                 return assert!(line.starts_with(begins), "{line}");
             }
