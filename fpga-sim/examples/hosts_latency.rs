@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use common::{Pages, Port, Setup};
 use extoll_abi::{Access, Address, Modifier, Request, Spec};
 use extoll_sim::hosts::{HostsFabric, HostsFile};
-use ggas_wire::{Endpoint, Event, Key, MESSAGE_MAX, Peer, Region, Remote, Taken, Transfer, choose};
+use ggas_wire::{Endpoint, Event, Key, Peer, Region, Remote, Taken, Transfer, choose};
 
 /// Bytes, and round trips.
 const SIZES: [(usize, usize); 9] = [
@@ -110,7 +110,7 @@ fn trips(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, rounds: usize) {
             took.iter_mut().for_each(Vec::clear); // the first turn warms up
         }
         let rounds = rounds / TURNS;
-        match size + HEAD <= MESSAGE_MAX {
+        match size + HEAD <= wire.endpoint.message_max() {
             true => time(rounds, &mut took[0], || wire.trip(first, |wire| wire.send(&message))),
             false => {
                 time(rounds, &mut took[0], || wire.trip(first, |wire| wire.write(size)));
@@ -139,7 +139,7 @@ fn trips(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, rounds: usize) {
 fn stream(wire: &mut Wire, ends: &mut Ends<'_>, size: usize, count: usize) {
     let (mut alone, mut puts) = (Vec::new(), Vec::new());
     for _ in 0..STREAM_TURNS {
-        time(1, &mut alone, || match size + HEAD <= MESSAGE_MAX {
+        time(1, &mut alone, || match size + HEAD <= wire.endpoint.message_max() {
             true => wire.stream_messages(ends.first, size + HEAD, count),
             false => wire.stream(ends.first, size, count),
         });

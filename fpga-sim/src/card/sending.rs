@@ -327,7 +327,7 @@ fn lend_of_device(board: &Board, runs: &Runs, until: &Arc<HoldState>) -> Option<
 }
 
 /// Longest payload that is read at once, instead of piece by piece as the fabric takes it.
-const AT_ONCE: u32 = 8 << 10;
+const AT_ONCE: u32 = 16 << 10;
 
 /// Whether a payload goes as bytes in one packet.
 #[inline]

@@ -545,6 +545,7 @@ static int arm(struct ggas_endpoint *e)
 }
 
 const struct ggas_wire ggas_libfabric = {
+	.message_max = GGAS_MESSAGE_MAX,
 	.load = ggas_libfabric_load,
 	.version = version,
 	.explain = explain,

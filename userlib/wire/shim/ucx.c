@@ -150,11 +150,11 @@ static void endpoint_close(struct ggas_endpoint *e)
 
 static int set_up_parcels(struct ggas_endpoint *e)
 {
-	char *buffer = e->buffers = calloc(1, (size_t)SENDS * GGAS_MESSAGE_MAX + (size_t)PIECES * PIECE);
+	char *buffer = e->buffers = calloc(1, (size_t)SENDS * MESSAGE_MAX + (size_t)PIECES * PIECE);
 
 	if (!buffer)
 		return UCS_ERR_NO_MEMORY;
-	for (int i = 0; i < SENDS; i++, buffer += GGAS_MESSAGE_MAX) {
+	for (int i = 0; i < SENDS; i++, buffer += MESSAGE_MAX) {
 		e->sends[i] = (struct parcel){ .e = e, .next = e->free_sends, .buffer = buffer };
 		e->free_sends = &e->sends[i];
 	}
@@ -244,6 +244,7 @@ static struct ggas_endpoint *endpoint_open(const char *provider, const char *hos
 }
 
 const struct ggas_wire ggas_ucx = {
+	.message_max = MESSAGE_MAX,
 	.load = ggas_ucx_load,
 	.version = version,
 	.explain = explain,

@@ -50,6 +50,11 @@ ucs_status_t ggas_ucx_context(const char *provider, const char *host, bool gpu, 
 bool ggas_ucx_reaches_gpus(ucp_context_h context);
 
 /* Messages of all peers that are on their way, and of one of them. */
+/*
+ * A message: 16 KiB of payload in whole fragments of 496 bytes, and what is in front of them. UCX sends it from where it lies, and it comes
+ * in one piece, so up to there a message is sooner there than a write, which has to be answered for.
+ */
+#define MESSAGE_MAX GGAS_MESSAGE_MOST
 #define SENDS 256
 #define PEER_SENDS 64
 /* What is read and written goes in pieces; so many are on their way, to all peers and to one of them. */

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct ggas_ucx_calls ggas_ucx_calls;
 
@@ -39,13 +40,30 @@ static void *open_library(const char *path)
 	return library;
 }
 
-/* The libraries beside it, in which its sockets are made. */
+/*
+ * Where nobody has set it: what is written has up to 64 KiB and what is in front of them, and is to come in one piece over TCP. UCX 1.13 takes
+ * settings of its transports from variables alone.
+ */
+static char *getenv_or_ours(const char *name)
+{
+	char *value = getenv(name);
+
+	return value || strcmp(name, "UCX_TCP_RX_SEG_SIZE") ? value : (char *)"72k";
+}
+
+/* What UCX calls in place of these functions. */
+static const void *instead(const char *name)
+{
+	return strcmp(name, "getenv") ? NULL : (const void *)getenv_or_ours;
+}
+
+/* The libraries beside it, in which its sockets are made, and its settings read. */
 static void mark(const char *name)
 {
 	void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
 
 	if (library)
-		ggas_mark_descriptors(library, NULL);
+		ggas_mark_descriptors(library, instead);
 }
 
 const char *ggas_ucx_load(const char *path)

@@ -34,7 +34,7 @@ ucs_status_t ggas_ucx_on_message(void *arg, const void *header, size_t header_le
 	const struct ggas_event event = { .kind = GGAS_MESSAGE, .bytes = data, .len = len };
 
 	(void)header;
-	if (header_len || len > GGAS_MESSAGE_MAX || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+	if (header_len || len > MESSAGE_MAX || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
 		return UCS_OK; /* not of an endpoint like this */
 	ggas_ucx_offer(arg, &event);
 	return UCS_OK;

@@ -15,8 +15,9 @@
 
 #define GGAS_AGAIN 1
 
-/* The longest message, address and key, and the longest name, in bytes. */
+/* The longest message that each library takes, and the longest of any; the longest address and key, and the longest name, in bytes. */
 #define GGAS_MESSAGE_MAX 8192
+#define GGAS_MESSAGE_MOST 17408
 #define GGAS_ADDRESS_MAX 4096
 #define GGAS_KEY_MAX 256
 #define GGAS_NAME_MAX 64
@@ -90,6 +91,8 @@ struct ggas_span {
 };
 
 struct ggas_wire {
+	/* Bytes of a message: GGAS_MESSAGE_MAX or more, at most GGAS_MESSAGE_MOST. */
+	size_t message_max;
 	/* Opens the library at path, or where the system looks for it. NULL, or why it cannot be used. Once. */
 	const char *(*load)(const char *path);
 	void (*version)(uint32_t *major, uint32_t *minor);
@@ -116,7 +119,7 @@ struct ggas_wire {
 	int (*import)(struct ggas_endpoint *endpoint, uint64_t peer, const void *key, size_t len, uint64_t *remote);
 	void (*forget)(struct ggas_endpoint *endpoint, uint64_t remote);
 	int (*send)(struct ggas_endpoint *endpoint, uint64_t peer, const void *bytes, size_t len);
-	/* Where the next send() takes its bytes from without a copy, GGAS_MESSAGE_MAX of them; NULL: nowhere now. NULL where there is no such call. */
+	/* Where the next send() takes its bytes from without a copy, message_max of them; NULL: nowhere now. NULL where there is no such call. */
 	void *(*room)(struct ggas_endpoint *endpoint);
 	/* immediate: NULL, or what the peer is told behind the data. */
 	int (*write)(struct ggas_endpoint *endpoint, uint64_t peer, const struct ggas_span *span,
@@ -136,7 +139,7 @@ struct ggas_wire {
 /* src/table.rs asserts the same. */
 _Static_assert(sizeof(struct ggas_offer) == 144 && sizeof(struct ggas_event) == 56, "a structure has changed");
 _Static_assert(sizeof(struct ggas_span) == 40, "a structure has changed");
-_Static_assert(sizeof(struct ggas_wire) == 21 * sizeof(void *), "the table has changed");
+_Static_assert(sizeof(struct ggas_wire) == 22 * sizeof(void *), "the table has changed");
 
 extern const struct ggas_wire ggas_libfabric, ggas_ucx;
 

@@ -15,8 +15,10 @@ use crate::slots::{Id, Slots};
 use crate::table::{self, ADDRESS_MAX, AGAIN, EVENTS_MAX, KEY_MAX, RawEndpoint, RawEvent, RawSpan, Table};
 use crate::taker::{Taker, take};
 
-/// Most bytes of a message.
+/// Bytes of a message that every library takes; an endpoint's may take [more](Endpoint::message_max).
 pub const MESSAGE_MAX: usize = table::MESSAGE_MAX;
+/// Most bytes of a message of any library.
+pub const MESSAGE_MOST: usize = table::MESSAGE_MOST;
 /// Most bytes that may be in front of a [write](Endpoint::write_behind).
 pub const HEAD_MAX: usize = table::HEAD_MAX;
 
@@ -183,6 +185,11 @@ impl Endpoint {
         &self.offer
     }
 
+    /// Most bytes of a message: [`MESSAGE_MAX`] or more.
+    pub fn message_max(&self) -> usize {
+        self.table.message_max.clamp(MESSAGE_MAX, MESSAGE_MOST)
+    }
+
     /// Whether its library reads and writes GPU memory: the [choice](crate::GpuChoice) says so.
     pub fn reaches_gpus(&self) -> bool {
         self.gpu
@@ -315,25 +322,25 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends a message of at most [`MESSAGE_MAX`] bytes, which are copied.
+    /// Sends a message of at most [so many](Self::message_max) bytes, which are copied.
     #[inline]
     pub fn send(&mut self, peer: Peer, bytes: &[u8]) -> Result<Taken, WireError> {
         let to = self.peer(peer)?;
-        if bytes.len() > MESSAGE_MAX {
-            return Err(WireError::TooLong { len: bytes.len(), most: MESSAGE_MAX });
+        if bytes.len() > self.message_max() {
+            return Err(WireError::TooLong { len: bytes.len(), most: self.message_max() });
         }
         // SAFETY: as many bytes as it is told, and a peer that it gave.
         let error = unsafe { (self.table.send)(self.raw.as_ptr(), to, bytes.as_ptr().cast(), bytes.len()) };
         self.taken("sending a message", error)
     }
 
-    /// Where a message of at most [`MESSAGE_MAX`] bytes may be written that is then [sent](Self::send_room) without a copy; what lies there
+    /// Where a message of at most [so many](Self::message_max) bytes may be written that is then [sent](Self::send_room) without a copy; what lies there
     /// means nothing. `None`: there is no such place now, or the library has none.
     #[inline]
     pub fn room(&mut self) -> Option<&mut [u8]> {
         let room = self.room_at()?;
         // SAFETY: as many bytes of the shim, which were written at least once, and which nobody else uses until the next call.
-        Some(unsafe { std::slice::from_raw_parts_mut(room.as_ptr(), MESSAGE_MAX) })
+        Some(unsafe { std::slice::from_raw_parts_mut(room.as_ptr(), self.message_max()) })
     }
 
     #[inline]
@@ -347,8 +354,8 @@ impl Endpoint {
     #[inline]
     pub fn send_room(&mut self, peer: Peer, len: usize) -> Result<Taken, WireError> {
         let to = self.peer(peer)?;
-        if len > MESSAGE_MAX {
-            return Err(WireError::TooLong { len, most: MESSAGE_MAX });
+        if len > self.message_max() {
+            return Err(WireError::TooLong { len, most: self.message_max() });
         }
         let Some(room) = self.room_at() else { return Ok(Taken::Later) };
         // SAFETY: no more than the bytes that are there, and a peer that it gave.

@@ -34,7 +34,9 @@ mod table;
 mod taker;
 
 pub use choice::{Choice, Reason, choose, choose_of};
-pub use endpoint::{Endpoint, HEAD_MAX, MESSAGE_MAX, Peer, Place, Region, Remote, Taken, Transfer};
+pub use endpoint::{
+    Endpoint, HEAD_MAX, MESSAGE_MAX, MESSAGE_MOST, Peer, Place, Region, Remote, Taken, Transfer,
+};
 pub use error::WireError;
 pub use event::{Event, Led};
 pub use gpu::{GpuChoice, GpuReason, GpuWay};

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 pub const AGAIN: c_int = 1;
 pub const MESSAGE_MAX: usize = 8192;
+pub const MESSAGE_MOST: usize = 17408;
 pub const ADDRESS_MAX: usize = 4096;
 pub const KEY_MAX: usize = 256;
 pub const NAME_MAX: usize = 64;
@@ -70,7 +71,7 @@ pub struct RawSpan {
 // The shim asserts the same.
 const _: () =
     assert!(size_of::<RawOffer>() == 144 && size_of::<RawEvent>() == 56 && size_of::<RawSpan>() == 40);
-const _: () = assert!(size_of::<Table>() == 21 * size_of::<usize>());
+const _: () = assert!(size_of::<Table>() == 22 * size_of::<usize>());
 
 /// `struct ggas_endpoint`.
 #[repr(C)]
@@ -86,6 +87,7 @@ pub type Taker = unsafe extern "C" fn(whose: *mut c_void, event: *const RawEvent
 /// `struct ggas_wire`.
 #[repr(C)]
 pub struct Table {
+    pub message_max: usize,
     pub load: unsafe extern "C" fn(path: *const c_char) -> *const c_char,
     pub version: unsafe extern "C" fn(major: *mut u32, minor: *mut u32),
     pub explain: unsafe extern "C" fn(error: c_int) -> *const c_char,

@@ -57,7 +57,12 @@ impl Drop for Other {
 
 /// A message of a length that depends on its number, and begins with it.
 fn numbered(number: u32) -> Vec<u8> {
-    let len = 5 + (number as usize * 37) % (MESSAGE_MAX - 4);
+    numbered_up_to(number, MESSAGE_MAX)
+}
+
+/// The same, of at most so many bytes.
+fn numbered_up_to(number: u32, most: usize) -> Vec<u8> {
+    let len = 5 + (number as usize * 37) % (most - 4);
     let mut message = vec![ECHO];
     message.extend_from_slice(&number.to_le_bytes());
     message.extend((message.len()..len).map(|place| pattern(place + number as usize)));
@@ -67,7 +72,8 @@ fn numbered(number: u32) -> Vec<u8> {
 fn messages_come_whole_and_in_order(choice: &Choice) {
     let mut side = Side::open(choice);
     let other = Other::start(&mut side, choice);
-    let next = Cell::new(0);
+    let (next, most) = (Cell::new(0), side.endpoint.message_max());
+    let numbered = |number| numbered_up_to(number, most);
     let take = |event: Event<'_>| match event {
         Event::Message(bytes) => {
             assert_eq!(bytes, numbered(next.get()), "message {}", next.get());
@@ -99,7 +105,7 @@ fn messages_come_whole_and_in_order(choice: &Choice) {
         next.get() == COUNT
     });
     let longest = numbered((0..COUNT).max_by_key(|n| numbered(*n).len()).unwrap());
-    assert!(longest.len() > MESSAGE_MAX - 40, "{}", longest.len());
+    assert!(longest.len() > most - 40, "{}", longest.len());
     other.quit(&mut side);
 }
 
@@ -233,7 +239,8 @@ fn a_killed_peer_harms_no_other(choice: &Choice) {
 fn wrong_arguments_are_refused(choice: &Choice) {
     let mut side = Side::open(choice);
     let other = Other::start(&mut side, choice);
-    let too_long = side.endpoint.send(other.peer, &[0; MESSAGE_MAX + 1]).unwrap_err();
+    let most = side.endpoint.message_max();
+    let too_long = side.endpoint.send(other.peer, &vec![0; most + 1]).unwrap_err();
     assert!(matches!(too_long, WireError::TooLong { .. }), "{too_long}");
     let size = REGION as u64;
     for (local_offset, remote_offset, len) in

@@ -19,7 +19,7 @@ use super::grants::{Long, WRITE};
 use super::landing::LANDS;
 use super::link::{CREDITS, Intake, LONG, Link, TELL, Unfit};
 use super::meeting::Meetings;
-use super::message::Head;
+use super::message::{self, Head};
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
@@ -95,7 +95,6 @@ impl<W: Wire> Core<W> {
     pub fn new(wire: W, meetings: Meetings, places: Places, clock: Clock, seen: &Arc<Seen>) -> Core<W> {
         let gpus = wire.reaches_gpus();
         Core {
-            wire,
             me: meetings.me,
             places,
             clock,
@@ -113,7 +112,8 @@ impl<W: Wire> Core<W> {
             own_waits: false,
             retry: false,
             ended: Vec::new(),
-            buffer: Vec::with_capacity(ggas_wire::MESSAGE_MAX),
+            buffer: Vec::with_capacity(wire.message_max()),
+            wire,
             long: Long::new(seen, gpus),
             counts: Counts::default(),
         }
@@ -249,10 +249,21 @@ impl<W: Wire> Core<W> {
         self.let_offers_go();
         let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
         let Long { incoming, landings, ended, written, releases, .. } = long;
-        let (me, places) = (*me, *places);
+        let (me, places, most) = (*me, *places, message::payload_of(wire.message_max()) as u32);
         let first_of = first.as_mut().map(|first| &mut **first as &mut dyn First);
-        let mut intake =
-            Intake { links, arrived, first: first_of, owed, retry, incoming, landings, releases, me, places };
+        let mut intake = Intake {
+            links,
+            arrived,
+            first: first_of,
+            owed,
+            retry,
+            incoming,
+            landings,
+            releases,
+            me,
+            places,
+            most,
+        };
         let mut take = |taken| match taken {
             Ok(()) => {}
             Err(Unfit::Foreign) => counts.foreign += 1,

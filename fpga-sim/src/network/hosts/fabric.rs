@@ -20,11 +20,12 @@ use super::file::{HostsFile, SILENCE};
 use super::lines::Lines;
 use super::lobby;
 use super::meeting::{Meetings, UNKNOWN_MAX};
-use super::message::{LANDS_FROM, LEAST, MOST, RUNS};
+use super::message::{LEAST, RUNS, payload_of};
 use super::places::Places;
 use super::seen::Seen;
 use super::shared::Shared;
 use super::sleep;
+use super::wire::Wire;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use crate::packet::{ANYONE, Class, Packet};
@@ -95,13 +96,14 @@ impl HostsFabric {
         let endpoint = Lines::open(&choice, host, &complaints)?;
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
         let wire = (choice.speaks(), endpoint.address()?);
+        let most = payload_of(endpoint.message_max()) as u32;
         let mut meetings =
             Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
         meetings.job = who == "rank";
         meetings.unknown_max = unknown_max();
         let core = Core::new(endpoint, meetings, places, clock, &seen);
         let (me, own) = ((me, who), (core, seen));
-        let shared = Arc::new(Shared::new(me, (secret, met_at), bounds, &choice, complaints, own)?);
+        let shared = Arc::new(Shared::new(me, (secret, met_at), bounds, (&choice, most), complaints, own)?);
         let fabric = HostsFabric { shared, places, threads: Mutex::default(), process: std::process::id() };
         let (attends, sleeps) = (fabric.shared.clone(), fabric.shared.clone());
         let threads = [
@@ -237,9 +239,10 @@ impl Fabric for HostsFabric {
             return Carriage::Reference;
         }
         let lands = runs.more.is_empty() && self.shared.seen.lands(process);
-        let least = if lands { LANDS_FROM } else { LEAST };
+        let most = self.shared.most;
+        let least = if lands { most + 1 } else { LEAST };
         let devices = if self.shared.gpus { LEAST } else { u32::MAX };
-        Carriage::Granted { least, devices, runs: RUNS, most: MOST as u32 }
+        Carriage::Granted { least, devices, runs: RUNS, most }
     }
 
     fn polled(&self) -> bool {

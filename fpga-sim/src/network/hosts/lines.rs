@@ -222,6 +222,11 @@ impl Wire for Lines {
     type Peer = Line;
     type Grant = Region;
 
+    #[inline]
+    fn message_max(&self) -> usize {
+        self.messages.message_max()
+    }
+
     fn insert(&mut self, address: &[u8]) -> Result<Line, WireError> {
         let peer = self.messages.insert(address)?;
         self.last += 1;

@@ -7,7 +7,7 @@ use ggas_wire::Led;
 use super::grants::Incoming;
 use super::landing::{self, Landings, Runway};
 use super::lives::Ways;
-use super::message::{self, Decoded, Head, MOST};
+use super::message::{self, Decoded, Head};
 use super::places::Places;
 use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
@@ -124,6 +124,8 @@ pub(super) struct Intake<'a, P, G> {
     pub releases: &'a mut VecDeque<(u16, u64, u64)>,
     pub me: u16,
     pub places: Places,
+    /// Payload of a message, at most.
+    pub most: u32,
 }
 
 impl<P, G> Intake<'_, P, G> {
@@ -150,7 +152,7 @@ impl<P, G> Intake<'_, P, G> {
                 packet.payload = self.incoming.take(node, head.ticket, &packet, *offer);
             }
             // What did not fit a message would have been written, had there been a landing.
-            if packet.total as usize > MOST {
+            if packet.total > self.most {
                 self.landings.want(node);
             }
             self.take(node, head.ticket, &mut packet, payload)?;
@@ -254,7 +256,7 @@ impl<P, G> Intake<'_, P, G> {
     fn rules(&self, node: u16, rest: &[u8]) -> Result<Rules, Unfit> {
         let class = message::class_of(rest).map_err(|Malformed| Unfit::Malformed(node))?;
         let (from, to) = (self.places.node(node), self.places.node(self.me));
-        Ok(Rules { class, from, to, most: MOST as u32, process: ANYONE })
+        Ok(Rules { class, from, to, most: self.most, process: ANYONE })
     }
 
     /// A packet has to be of the process that its message is of, and for this one.

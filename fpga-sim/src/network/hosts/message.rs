@@ -22,13 +22,11 @@ pub(super) struct Head {
 pub(super) const HEAD: usize = 16;
 /// Bytes of the words.
 const WORDS: usize = size_of::<Words>();
-/// Most payload of a message. Payloads are cut into whole fragments, so it is more than a page: 4 KiB go in one message.
-pub(super) const MOST: usize = ggas_wire::MESSAGE_MAX - HEAD - WORDS;
+/// Most payload of a message of each wire. Payloads are cut into whole fragments, so it is more than a page: 4 KiB go in one message.
+pub(super) const MOST: usize = payload_of(ggas_wire::MESSAGE_MAX);
 
 /// From so many bytes on payloads are read by the receiver. Below, copies cost less than the way back and forth.
 pub(super) const LEAST: u32 = 32 << 10;
-/// From so many bytes on payloads in one stretch are written, by who has a landing.
-pub(super) const LANDS_FROM: u32 = MOST as u32 + 1;
 /// Stretches of memory that such a payload has at most.
 pub(super) const RUNS: usize = 8;
 /// Payloads that a message says at most to have been read.
@@ -40,6 +38,11 @@ pub(super) const LED: usize = 192;
 const _: () = assert!(HEAD + WORDS + RELEASES * 8 <= LED && LED <= ggas_wire::HEAD_MAX);
 /// The first word of what tells of a landing. Words of a packet begin with 0.
 const LANDING: u32 = u32::from_le_bytes(*b"land");
+
+/// Most payload of a wire's messages of so many bytes.
+pub(super) const fn payload_of(message: usize) -> usize {
+    message - HEAD - WORDS
+}
 
 /// A payload that the receiver may read.
 #[derive(Clone, Debug, PartialEq, Eq)]

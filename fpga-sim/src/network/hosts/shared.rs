@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub complaints: Arc<Complaints>,
     /// By what packets go, and which variable says over which ports.
     pub carries: (String, &'static str),
+    /// Payload of its messages, at most.
+    pub most: u32,
     /// The wire reads and writes GPU memory.
     pub gpus: bool,
     pub seen: Arc<Seen>,
@@ -58,7 +60,7 @@ struct CardWake(Arc<dyn Wake>);
 pub(super) type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
 
 impl Shared {
-    /// Of a process of this number, which others call so, and whose wire was chosen so.
+    /// Of a process of this number, which others call so, whose wire was chosen so, and has so much payload in a message.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -66,7 +68,7 @@ impl Shared {
         (me, who): (u16, &'static str),
         (secret, places): ([u8; 16], Vec<String>),
         bounds: Bounds,
-        choice: &Choice,
+        (choice, most): (&Choice, u32),
         complaints: Arc<Complaints>,
         (core, seen): (Core<Lines>, Arc<Seen>),
     ) -> io::Result<Shared> {
@@ -79,6 +81,7 @@ impl Shared {
             lobby: Lobby::new()?,
             complaints,
             carries: (choice.speaks(), choice.library.ports()),
+            most,
             gpus: choice.gpu.is_direct(),
             desk: core.desk().clone(),
             core: Mutex::new(core),

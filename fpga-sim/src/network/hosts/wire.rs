@@ -33,6 +33,8 @@ pub(super) trait Wire {
     type Peer: Copy;
     /// Memory that who has its key may read.
     type Grant: Copy;
+    /// Bytes of a message, at most.
+    fn message_max(&self) -> usize;
     fn insert(&mut self, address: &[u8]) -> Result<Self::Peer, WireError>;
     /// Reads of the peer fail, as [`poll`](Self::poll) tells. Writes to it, and by it, may go on until they end.
     fn remove(&mut self, peer: Self::Peer) -> Result<(), WireError>;

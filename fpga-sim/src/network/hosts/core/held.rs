@@ -154,7 +154,8 @@ impl<W: Wire> Core<W> {
 
     /// What the next message to a node, of so many bytes, may say to have been read.
     pub(super) fn releases_of(&self, node: u16, len: usize) -> Vec<u64> {
-        let (link, fits) = (&self.links[usize::from(node)], len + RELEASES * 8 <= MESSAGE_MAX);
+        let (link, most) = (&self.links[usize::from(node)], self.wire.message_max());
+        let fits = len + RELEASES * 8 <= most;
         let ours = |release: &&(u16, u64, u64)| fits && (release.0, release.1) == (node, link.ticket);
         self.long.releases.iter().take_while(ours).take(RELEASES).map(|release| release.2).collect()
     }

@@ -7,7 +7,7 @@ use ggas_wire::Key;
 use super::*;
 use crate::memory::TAIL;
 use crate::network::hosts::landing::{Ground, SLOT, SLOTS};
-use crate::network::hosts::message::Offer;
+use crate::network::hosts::message::{MOST, Offer};
 use crate::network::hosts::seen::Seen;
 use crate::network::shared::codec::tests::put;
 use crate::packet::Payload;
@@ -39,7 +39,19 @@ impl Taking {
     fn intake(&mut self) -> Intake<'_, (), ()> {
         let places = Places::alone(self.links.len());
         let Taking { links, arrived, owed, retry, incoming, landings, releases, .. } = self;
-        Intake { links, arrived, first: None, owed, retry, incoming, landings, releases, me: ME, places }
+        Intake {
+            links,
+            arrived,
+            first: None,
+            owed,
+            retry,
+            incoming,
+            landings,
+            releases,
+            me: ME,
+            places,
+            most: MOST as u32,
+        }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Unfit> {

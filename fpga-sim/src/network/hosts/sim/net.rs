@@ -215,6 +215,10 @@ impl Wire for SimWire {
     type Peer = usize;
     type Grant = u64;
 
+    fn message_max(&self) -> usize {
+        self.room.len()
+    }
+
     fn insert(&mut self, address: &[u8]) -> Result<usize, WireError> {
         Ok(usize::from_le_bytes(address.try_into().expect("an address of the simulation")))
     }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_clock::{Clock, Manual};
-use ggas_wire::MESSAGE_MAX;
+use ggas_wire::{MESSAGE_MAX, MESSAGE_MOST};
 
 use super::net::{Cuts, Item, Messages, SimWire, Tcp};
 use crate::network::fabric::First;
 use crate::network::hosts::core::Core;
 use crate::network::hosts::events::{Bounds, Connection};
 use crate::network::hosts::meeting::Meetings;
+use crate::network::hosts::message::payload_of;
 use crate::network::hosts::places::Places;
 use crate::network::hosts::seen::Seen;
 use crate::packet::{Class, Packet, Payload};
@@ -160,6 +161,8 @@ pub struct World {
     pub placed: u64,
     pub unread: HashSet<(usize, usize)>,
     slow: Duration,
+    /// Bytes of a message.
+    message_max: usize,
     /// Every event is told.
     pub told: bool,
 }
@@ -199,8 +202,14 @@ impl World {
             landed: 0,
             placed: 0,
             unread: HashSet::new(),
+            message_max: if seed.is_multiple_of(4) { MESSAGE_MOST } else { MESSAGE_MAX },
             told: false,
         }
+    }
+
+    /// Payload of a message, at most.
+    pub fn most(&self) -> u32 {
+        payload_of(self.message_max) as u32
     }
 
     pub fn now(&self) -> Duration {
@@ -239,7 +248,7 @@ impl World {
         let random = Box::new(move || Ok(random.u64(..)));
         let now = self.clock.now();
         let meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
-        let wire = SimWire { me, messages: self.messages.clone(), room: vec![0; MESSAGE_MAX] };
+        let wire = SimWire { me, messages: self.messages.clone(), room: vec![0; self.message_max] };
         let mut core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
         core.hold_back(self.random.bool());
         self.processes.push(Process {

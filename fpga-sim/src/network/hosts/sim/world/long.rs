@@ -10,7 +10,7 @@ use super::{Event, World};
 use crate::memory::runs::Run;
 use crate::network::hosts::grants::UNWRITTEN;
 use crate::network::hosts::landing::LANDS;
-use crate::network::hosts::message::{LANDS_FROM, LEAST, MOST, RUNS};
+use crate::network::hosts::message::{LEAST, RUNS};
 use crate::network::shared::codec::tests::put;
 use crate::packet::{ByReference, Hold, HoldState, Kind, Packet, Payload};
 use crate::wake::Wake;
@@ -51,7 +51,7 @@ impl World {
     /// A packet with a long payload, in one or several pieces of memory.
     pub fn post_long(&mut self, who: usize, to: u16, kind: Kind) {
         // Without a landing shorter ones go as bytes.
-        let least = if self.processes[who].seen.lands(to) { LANDS_FROM } else { LEAST };
+        let least = if self.processes[who].seen.lands(to) { self.most() + 1 } else { LEAST };
         let len = match self.random.u8(..8) {
             0 => LANDS + self.random.u32(1..5_000),
             _ => least + self.random.u32(..5_000),
@@ -189,7 +189,7 @@ impl World {
 
     /// A card wrote a payload to its place while the wire had it.
     pub(super) fn placed(&mut self, packet: &Packet, bytes: &[u8]) {
-        if packet.len as usize > MOST {
+        if packet.len > self.most() {
             assert!(*bytes == *payload(packet.tag, packet.len as usize), "other bytes than were written");
             self.placed += 1;
         }

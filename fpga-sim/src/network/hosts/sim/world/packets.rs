@@ -6,7 +6,7 @@ use extoll_abi::Address;
 
 use super::{Event, World};
 use crate::network::hosts::core::Sent;
-use crate::network::hosts::message::{self, Head, MOST};
+use crate::network::hosts::message::{self, Head};
 use crate::network::hosts::sim::net::{Came, Goes};
 use crate::network::shared::codec::{Rules, tests::put};
 use crate::packet::{ANYONE, Class, Kind, Packet, Payload};
@@ -108,7 +108,7 @@ impl World {
 
     fn rules(&self, from: usize, to: usize, class: Class) -> Rules {
         let (from, to) = (self.processes[from].node, self.processes[to].node);
-        Rules { class, from, to, most: MOST as u32, process: ANYONE }
+        Rules { class, from, to, most: self.most(), process: ANYONE }
     }
 
     fn went_in_message(&mut self, from: usize, to: usize, bytes: &[u8]) {
