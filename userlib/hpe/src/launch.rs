@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::error::HpeError;
 use crate::fork;
+use crate::futex;
 use crate::objects::Place;
 use crate::runtime::Runtime;
+use crate::shared::launch::wake_waiters;
 use crate::shared::object::Object;
 
 /// What a kernel does with a shared object.
@@ -79,19 +81,24 @@ struct Launched<'a> {
 
 impl Launched<'_> {
     fn begin(&mut self) -> Result<(), HpeError> {
+        let me = futex::thread();
         for (object, _) in self.objects {
-            object.begin_launch()?;
+            object.begin_launch(me)?;
             self.begun += 1;
         }
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), HpeError> {
-        let mut result = Ok(());
-        for (object, usage) in &self.objects[..std::mem::take(&mut self.begun)] {
-            result = result.and(object.end_launch(*usage == Use::Write));
+        let ended = &self.objects[..std::mem::take(&mut self.begun)];
+        let mut failed = None;
+        for (object, usage) in ended {
+            if let Err(error) = object.end_launch(*usage == Use::Write) {
+                failed.get_or_insert(error);
+            }
         }
-        result
+        wake_waiters(ended.iter().map(|(object, _)| &**object));
+        failed.map_or(Ok(()), Err)
     }
 }
 

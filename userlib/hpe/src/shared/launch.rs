@@ -1,6 +1,6 @@
 //! Launches of kernels with a shared object: the device gets what the host wrote, and the host what the kernel wrote (digest 2.5).
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::object::Object;
 use super::object::state::{BUSY, CLEAN, DIRTY, INVALID};
@@ -21,15 +21,27 @@ impl Object {
         self.launcher.load(Ordering::SeqCst) == futex::thread()
     }
 
-    /// Hands the object to a kernel: the device gets what the host wrote.
-    pub fn begin_launch(&self) -> Result<(), HpeError> {
-        if self.freed.load(Ordering::Acquire) {
-            return Err(HpeError::NotShared { address: self.start });
+    /// Hands the object to a kernel that this thread launches: the device gets what the host wrote.
+    #[inline]
+    pub fn begin_launch(&self, me: usize) -> Result<(), HpeError> {
+        let is_ours = !self.freed.load(Ordering::Acquire)
+            && self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+        // What launches of objects that nobody touches meanwhile end with.
+        if is_ours && self.copies.load(Ordering::SeqCst) == 0 && !self.served.load(Ordering::SeqCst) {
+            return Ok(());
         }
-        let me = futex::thread();
-        loop {
+        self.begin_behind(me, is_ours)
+    }
+
+    /// The same behind other launches and copies, or with bytes to send. `is_ours`: the object has this launch's mark.
+    #[cold]
+    fn begin_behind(&self, me: usize, mut is_ours: bool) -> Result<(), HpeError> {
+        while !is_ours {
+            if self.freed.load(Ordering::Acquire) {
+                return Err(HpeError::NotShared { address: self.start });
+            }
             match self.launcher.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => is_ours = true,
                 Err(owner) if owner == me => return Err(HpeError::InUse { address: self.start }),
                 Err(_) => self.wait(0),
             }
@@ -47,7 +59,8 @@ impl Object {
         if stored.is_err() {
             // Blocks that were not sent are still to be looked at.
             self.served.store(true, Ordering::SeqCst);
-            self.end(false);
+            self.launcher.store(0, Ordering::Release);
+            wake_waiters(std::iter::once(self));
         }
         stored
     }
@@ -82,25 +95,34 @@ impl Object {
         sent
     }
 
-    /// Takes the object back from a kernel, which `wrote` it or only read it.
+    /// Takes the object back from a kernel, which `wrote` it or only read it. Who waits for it is woken by [`wake_waiters`].
+    #[inline]
     pub fn end_launch(&self, wrote: bool) -> Result<(), HpeError> {
-        let shut = if wrote && self.touched.load(Ordering::SeqCst) {
-            self.keeping.track.shut(self.start, self.size)
-        } else {
-            Ok(())
-        };
-        self.end(wrote && shut.is_ok());
+        let shut = if wrote && self.touched.load(Ordering::SeqCst) { self.take_back() } else { Ok(()) };
+        self.launcher.store(0, Ordering::Release);
         shut
     }
 
-    fn end(&self, invalid: bool) {
-        if invalid && self.touched.swap(false, Ordering::SeqCst) {
+    /// The host has nothing of it any more.
+    #[cold]
+    fn take_back(&self) -> Result<(), HpeError> {
+        self.keeping.track.shut(self.start, self.size)?;
+        if self.touched.swap(false, Ordering::SeqCst) {
             self.states.iter().for_each(invalidate);
         }
-        self.launcher.store(0, Ordering::SeqCst);
-        if self.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
-            self.states.iter().for_each(futex::wake_all);
-        }
+        Ok(())
+    }
+}
+
+/// Wakes who waits for objects of a runtime whose launch has ended: one look for all of them. Their marks are seen to be gone by who counts
+/// itself among those that wait from here on, or that one is seen here.
+pub(crate) fn wake_waiters<'a>(mut objects: impl Iterator<Item = &'a Object>) {
+    let Some(first) = objects.next() else { return };
+    fence(Ordering::SeqCst);
+    if first.keeping.counters.waiting.load(Ordering::SeqCst) > 0 {
+        std::iter::once(first)
+            .chain(objects)
+            .for_each(|object| object.states.iter().for_each(futex::wake_all));
     }
 }
 

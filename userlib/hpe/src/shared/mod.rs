@@ -2,7 +2,7 @@
 
 pub(crate) mod fault;
 pub(crate) mod hold;
-mod launch;
+pub(crate) mod launch;
 mod memory_file;
 pub(crate) mod object;
 pub(crate) mod serve;
