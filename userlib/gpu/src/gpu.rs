@@ -286,8 +286,11 @@ impl Gpu {
         self.check("cuCtxSynchronize", unsafe { cuCtxSynchronize() })
     }
 
-    /// Makes the context current to this thread. Every driver call on a GPU comes after it.
-    pub(crate) fn enter(&self) -> Result<(), GpuError> {
+    /// Makes the context current to this thread. Every driver call on a GPU comes after it, and calls of NVIDIA's other libraries.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`], driver errors.
+    pub fn enter(&self) -> Result<(), GpuError> {
         if let Some(lost) = self.lost() {
             return Err(lost);
         }

@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod copier;
+mod current;
 mod dma_buf;
 mod error;
 mod fit;
@@ -49,6 +50,7 @@ mod sys;
 mod window;
 
 pub use copier::{Copier, CopierGuard, CopyState};
+pub use current::CurrentContext;
 pub use error::{DriverError, GpuError, NoGpu};
 pub use gpu::Gpu;
 pub use graph::{Behind, run_rounds};

@@ -52,6 +52,7 @@ int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_m
 /* The context that is current to a thread: its GPU's number, plus one. */
 static __thread long current;
 int cuCtxSetCurrent(void *context) { current = (long)context; return OK; }
+int cuCtxGetCurrent(void **context) { *context = (void *)current; return OK; }
 
 /* Memory of GPUs: files in memory, which other processes open by their number. */
 static struct memory { u64 address; size_t bytes; int fd, gpu; u64 id; } memories[4096];
@@ -294,7 +295,6 @@ int cuMemImportFromShareableHandle(u64 *handle, void *number, int type)
 
 #define NOTHING(name) int name(void) { return OK; }
 NOTHING(cuCtxEnablePeerAccess)
-NOTHING(cuCtxGetCurrent)
 NOTHING(cuCtxGetDevice)
 NOTHING(cuCtxGetStreamPriorityRange)
 NOTHING(cuCtxSetLimit)

@@ -220,7 +220,7 @@ impl Builder {
             timeout: self.timeout,
             network: std::sync::OnceLock::new(),
             direct: match self.direct {
-                true => Direct::open(self.cufile.as_deref()),
+                true => Direct::open(self.cufile.as_deref(), self.gpus.first()),
                 false => Err("nobody asked for it: Builder::direct_storage".to_owned()),
             },
             objects: Objects::default(),

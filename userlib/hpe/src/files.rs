@@ -3,15 +3,17 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use ggas_gpu::Gpu;
+
 use crate::blocks::Range;
-use crate::direct::{Direct, LEAST};
+use crate::direct::{Direct, LEAST, StorageLibrary};
 use crate::error::HpeError;
 use crate::fork;
 use crate::objects::{Allocation, Place};
 use crate::runtime::Runtime;
 
 /// What moves bytes without the host's memory, where the device has them, and what keeps them there.
-type PastTheHost<'a> = (&'a Direct, u64, Option<Arc<Allocation>>);
+type PastTheHost<'a> = (&'a Direct, (Option<&'a Gpu>, u64), Option<Arc<Allocation>>);
 
 impl Runtime {
     /// Reads from a file, a pipe or a socket to any memory, as `read` and (with `offset`) `pread` do. Only of a regular file it asks more
@@ -127,6 +129,14 @@ impl Runtime {
         self.inner.direct.as_ref().map(Direct::moved).map_err(Clone::clone)
     }
 
+    /// What libcufile is here, and whether it reads past the host's memory or in compatibility mode.
+    ///
+    /// # Errors
+    /// As [`direct_storage`](Self::direct_storage).
+    pub fn storage_library(&self) -> Result<StorageLibrary, String> {
+        self.inner.direct.as_ref().map(Direct::library).map_err(Clone::clone)
+    }
+
     /// `None` where bytes have to go through the host's memory.
     fn past_the_host(
         &self,
@@ -140,8 +150,9 @@ impl Runtime {
             return Ok(None);
         }
         let Place::Device { index, address, _kept } = self.place(address, len)? else { return Ok(None) };
-        let takes = direct.for_all || self.inner.contexts[index].device.gpu().is_some();
-        Ok((takes && is_regular(file)).then_some((direct, address, _kept)))
+        let gpu = self.inner.contexts[index].device.gpu();
+        let takes = direct.for_all || gpu.is_some();
+        Ok((takes && is_regular(file)).then_some((direct, (gpu, address), _kept)))
     }
 
     /// Fills memory by `get`, which is told where, how much, and how much there was before. `more`: whether it is asked again after a

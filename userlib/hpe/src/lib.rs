@@ -72,6 +72,7 @@ pub use address::DeviceId;
 pub use builder::{Builder, Tracking};
 pub use context::{LockCounts, Locking, Wait};
 pub use copy::{Way, WayCounts};
+pub use direct::StorageLibrary;
 pub use error::{HpeError, Refusal};
 pub use launch::{Prepared, Use};
 pub use map::{Map, RemoteCounts};

@@ -18,12 +18,23 @@ const LIBRARY: &str = r#"
 struct status { int error, driver; };
 struct description { int kind; union { int fd; void *handle; } file; const void *operations; };
 struct status cuFileDriverOpen(void) { return (struct status){ OPENS, 0 }; }
+struct status cuFileGetVersion(int *version) { *version = 1153; return (struct status){ 0, 0 }; }
+/* Later versions write more than is looked at. */
+struct status cuFileDriverGetProperties(unsigned *words)
+{
+	for (int i = 0; i < 40; i++)
+		words[i] = 0;
+	words[0] = MODULE;
+	words[1] = 7 * !!MODULE;
+	words[6] = 1 << 4;
+	return (struct status){ 0, 0 };
+}
 struct status cuFileHandleRegister(void **handle, struct description *d)
 {
 	struct stat about;
 
 	*handle = (void *)(long)(d->file.fd + 1);
-	return (struct status){ d->kind != 1 || fstat(d->file.fd, &about) || about.st_size % 2, 0 };
+	return (struct status){ d->kind != 1 || fstat(d->file.fd, &about) || about.st_size % 2 ? 5030 : 0, 0 };
 }
 void cuFileHandleDeregister(void *handle) { (void)handle; }
 ssize_t cuFileRead(void *handle, void *to, size_t len, off_t at, off_t behind)
@@ -44,12 +55,17 @@ ssize_t cuFileWrite(void *handle, const void *from, size_t len, off_t at, off_t 
 "#;
 
 fn library(name: &str, opens: i32, readers: usize) -> PathBuf {
+    with_module(name, opens, readers, 0)
+}
+
+/// `module`: the version of the kernel module that it finds, or 0.
+fn with_module(name: &str, opens: i32, readers: usize, module: u32) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, built) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
     std::fs::write(&source, LIBRARY).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&built).arg(&source);
-    compiler.args([format!("-DOPENS={opens}"), format!("-DREADERS={readers}")]);
+    compiler.args([format!("-DOPENS={opens}"), format!("-DREADERS={readers}"), format!("-DMODULE={module}")]);
     assert!(compiler.status().unwrap().success());
     built
 }
@@ -99,6 +115,21 @@ fn long_transfers_go_by_the_library_and_what_it_refuses_by_buffers() {
         let back = std::slice::from_raw_parts(view(back as u64) as *const u8, len - 1);
         assert!(back == &sent[1..]);
     }
+    assert_eq!(runtime.storage_library().unwrap().refused, 5030, "what it was refused with is told");
+}
+
+#[test]
+fn what_the_library_is_and_how_it_reads_is_told() {
+    for (module, how) in [(0, "1.15.3 in compatibility mode"), (2, "1.15.3 with nvidia-fs 2.7, directly")] {
+        let library = with_module(&format!("cufile-module-{module}"), 0, 1, module);
+        let runtime = Runtime::builder().executors(1).cufile(&library).build().unwrap();
+        let library = runtime.storage_library().unwrap();
+        assert_eq!((library.version, library.is_direct()), (Some([1, 15, 3]), module != 0));
+        assert!(library.to_string().contains(how), "{library}");
+    }
+    // NVIDIA's own looks for libcuda for ever where there is none.
+    let without = Runtime::builder().executors(1).direct_storage(true).build().unwrap();
+    assert!(without.storage_library().unwrap_err().contains("no GPU"));
 }
 
 #[test]

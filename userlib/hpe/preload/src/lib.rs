@@ -18,6 +18,14 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// Until then no pointer of a GPU is known, and the driver must not be asked: it may be the one that calls.
 static IS_MAKING: AtomicBool = AtomicBool::new(false);
 
+/// Whether the runtime, once there is one, has GPUs.
+static HAS_GPUS: AtomicBool = AtomicBool::new(false);
+
+/// Whether calls may use a GPU: also that which makes the runtime.
+fn may_use_gpus() -> bool {
+    RUNTIME.get().is_none() || HAS_GPUS.load(Ordering::Relaxed)
+}
+
 /// Held by who makes the runtime.
 static MAKING: Mutex<()> = Mutex::new(());
 /// Whether this process was forked while a thread made the runtime, which this process does not have: it is never made here.
@@ -45,6 +53,7 @@ fn runtime() -> Result<&'static Runtime, HpeError> {
         let asked = devices_asked()?;
         IS_MAKING.store(true, Ordering::Release);
         let gpus = ggas_gpu::Gpu::all().unwrap_or_default();
+        HAS_GPUS.store(!gpus.is_empty(), Ordering::Relaxed);
         let direct = std::env::var_os("GGAS_HPE_DIRECT_STORAGE").is_some_and(|asked| asked != "0");
         let builder = Runtime::builder().executors(asked).gpus(gpus).direct_storage(direct);
         let built = builder.build();

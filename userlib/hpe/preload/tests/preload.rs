@@ -103,3 +103,16 @@ fn a_program_may_close_the_library() {
     let mut command = Command::new(program);
     assert_eq!(said_by(command.arg(library()).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
 }
+
+#[test]
+fn the_gpu_that_a_program_chose_stays_chosen() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chosen-cuda");
+    std::fs::create_dir_all(&folder).unwrap();
+    let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gpu/tests/fake_libcuda.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so.1")).arg(stand_in);
+    assert!(compiler.status().unwrap().success());
+    let mut command = Command::new(linked("chosen"));
+    command.env("LD_LIBRARY_PATH", &folder).env_remove("CUDA_VISIBLE_DEVICES").env_remove("GGAS_HPE_DEVICES");
+    assert_eq!(said_by(&mut command), "all well\n");
+}
