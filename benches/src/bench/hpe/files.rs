@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use ggas_hpe::Runtime;
+use ggas_hpe::{Runtime, StorageLibrary};
 
 use super::{compare, devices, gpus, pattern};
 use crate::bench::litmus::in_one_process;
@@ -48,8 +48,15 @@ impl Bench for Files {
                 report.notes.push(format!("direct, {bytes} bytes: not run: {why}"));
                 return Ok(());
             }
-            let (samples, check) = measure(&setup, method, bytes as usize)?;
-            report.push(Row::new(&samples).method(method).bytes(bytes).bandwidth_of(bytes), check);
+            let (samples, check, by_library) = measure(&setup, method, bytes as usize)?;
+            let mut row = Row::new(&samples).method(method).bytes(bytes).bandwidth_of(bytes);
+            if let Some((library, percent)) = by_library {
+                report
+                    .notes
+                    .push(format!("direct, {bytes} bytes: {library}; {percent:.0}% of the bytes went by it"));
+                row = row.with("by_library_percent", percent);
+            }
+            report.push(row, check);
             Ok(())
         })
     }
@@ -70,7 +77,10 @@ fn runtime(setup: &Setup, direct: bool) -> Result<Runtime, BenchError> {
     builder.build().doing("making a runtime")
 }
 
-fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check), BenchError> {
+/// Of `direct` what the library is, and how much of the bytes went by it: what it refuses goes through buffers.
+type ByLibrary = Option<(StorageLibrary, f64)>;
+
+fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check, ByLibrary), BenchError> {
     let runtime = runtime(setup, method == "direct")?;
     let there = runtime.alloc(runtime.devices()[0], bytes).doing("allocating memory of a device")?;
     let sent = pattern(bytes, setup.options.seed);
@@ -86,9 +96,11 @@ fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check)
             .doing("pinning host memory")?;
         let samples = time_calls(iterations, |_| file.read_exact_at(&mut host, 0).doing("reading a file"))?;
         drop(pinned);
-        return Ok((samples, compare(&sent, &host)));
+        return Ok((samples, compare(&sent, &host), None));
     }
+    let mut read = 0u64;
     let samples = time_calls(iterations, |_| {
+        read += bytes as u64;
         if method == "read-file" || method == "direct" {
             // SAFETY: memory of this function.
             let got = unsafe { runtime.read_file(file.as_raw_fd(), there, bytes, Some(0)) };
@@ -99,10 +111,14 @@ fn measure(setup: &Setup, method: &str, bytes: usize) -> Result<(Samples, Check)
         // SAFETY: the same.
         unsafe { runtime.copy(there, host.as_ptr(), bytes) }.doing("copying")
     })?;
+    let by_library = match (method, runtime.storage_library(), runtime.direct_storage()) {
+        ("direct", Ok(library), Ok(moved)) => Some((library, moved as f64 * 100.0 / read.max(1) as f64)),
+        _ => None,
+    };
     let mut seen = vec![0; bytes];
     // SAFETY: the same.
     unsafe { runtime.copy(seen.as_mut_ptr(), there, bytes) }.doing("copying")?;
-    Ok((samples, compare(&sent, &seen)))
+    Ok((samples, compare(&sent, &seen), by_library))
 }
 
 fn short(got: usize, bytes: usize) -> BenchError {

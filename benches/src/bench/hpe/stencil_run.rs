@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
             })
         };
         let parts = (0..count).map(part).collect::<Result<Vec<_>, _>>()?;
-        let prepared = prepared(&runtime, &parts, level)?;
+        let prepared = prepared(&runtime, &parts, &ranks, level)?;
         Ok(Run { setup, cube, level, parts, runtime, ranks, prepared, kernels: AtomicU64::new(0) })
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ggas_hpe::{Prepared, Runtime, Use};
 
 use super::memory::{bytes_of, bytes_of_mut};
-use super::ranks::Link;
+use super::ranks::{Link, Ranks};
 use super::stencil_level::Level;
 use super::stencil_run::{BELOW, Part, Run, SIDES, turn};
 use super::steps::Steps;
@@ -18,6 +18,7 @@ use crate::kernel;
 pub(super) fn prepared(
     runtime: &Runtime,
     parts: &[Part],
+    ranks: &Ranks,
     level: Level,
 ) -> Result<Option<[Prepared; 2]>, BenchError> {
     if !level.has_objects() {
@@ -28,8 +29,10 @@ pub(super) fn prepared(
         for part in parts {
             objects.push((part.fields[from].object(), Use::Read));
             objects.push((part.fields[1 - from].object(), Use::Write));
-            objects.extend(part.halos[from].iter().map(|halo| (halo.object(), Use::Read)));
         }
+        // Planes of the neighbours that are not in this process; the others are read where they are.
+        objects
+            .extend(outer(parts, ranks).map(|(side, part, _)| (part.halos[from][side].object(), Use::Read)));
         runtime.prepare(&objects).doing("looking shared objects up")
     };
     Ok(Some([prepare(0)?, prepare(1)?]))
@@ -88,12 +91,12 @@ impl Run<'_> {
 
     /// The parts that have a neighbour in another process, and the way there.
     fn outer(&self) -> impl Iterator<Item = (usize, &Part, &Link)> {
-        let ends = [self.parts.first(), self.parts.last()];
-        let links = self.ranks.links.iter();
-        SIDES
-            .into_iter()
-            .zip(ends)
-            .zip(links)
-            .filter_map(|((side, part), link)| Some((side, part?, link.as_ref()?)))
+        outer(&self.parts, &self.ranks)
     }
+}
+
+fn outer<'a>(parts: &'a [Part], ranks: &'a Ranks) -> impl Iterator<Item = (usize, &'a Part, &'a Link)> {
+    let ends = [parts.first(), parts.last()];
+    let beside = SIDES.into_iter().zip(ends).zip(&ranks.links);
+    beside.filter_map(|((side, part), link)| Some((side, part?, link.as_ref()?)))
 }
