@@ -14,7 +14,7 @@ use ggas_shared_gpu::{
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
-use crate::shared_methods::{algorithm, forced, has_lost, text};
+use crate::shared_methods::{algorithm, forced, has_lost, text, time_left};
 use crate::shared_vectors::Vectors;
 use crate::stats::Samples;
 use crate::{BenchError, Device, Options, cores};
@@ -29,7 +29,7 @@ const ROUNDS_MIN: u32 = 3;
 /// Each size is made for so long before it is timed; the same where there is a limit.
 const WARM: Duration = Duration::from_millis(50);
 const WARM_CELL: Duration = Duration::from_millis(10);
-/// How the word begins that says so of a job whose sizes have other limits, in ms.
+/// How the word begins that says so of a job whose cells have so long on average, in ms.
 const LIMIT: &str = "within:";
 /// How the word begins that says on how many GPUs processes are, by turns.
 const GPUS: &str = "gpus:";
@@ -51,7 +51,7 @@ pub(crate) fn bench(collective: Collective) -> &'static str {
 }
 
 /// A job of processes that measure methods one behind the other, as a start of many on one GPU takes seconds. With `within`, each
-/// size has as many operations, but after so long no more than those of the first rounds.
+/// size has as many operations, but no more than those of the first rounds once the cells so far took so long each.
 pub(crate) fn job(
     collective: Collective,
     methods: &[String],
@@ -90,11 +90,15 @@ pub(crate) fn part(job: &Job) -> Outcome {
     let within = words.next_if(|word| word.starts_with(LIMIT));
     let within = within.and_then(|word| word[LIMIT.len()..].parse().ok()).map(Duration::from_millis);
     let mut best = BTreeMap::new();
+    let (mut cell, first) = (0, Instant::now());
     for method in words {
         let shared = Shared::new(&ranks, &processor, method, (gpu, gpus))?;
         let mut side =
             Side { ranks: &ranks, job, within, collective, shared, input: &input, output: &output, best };
         for bytes in &job.sizes {
+            // At rank 0, whose clock counts.
+            side.within = within.map(|each| time_left(each, cell, first.elapsed()));
+            cell += 1;
             if let Some(text) =
                 side.measure(method, *bytes)?.and_then(|line| serde_json::to_string(&line).ok())
             {

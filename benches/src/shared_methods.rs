@@ -1,10 +1,11 @@
 //! Methods of `shared-gpu-*`: what their names stand for, and which of them are not worth more rounds.
 
+use std::time::Duration;
+
 use ggas_shared_gpu::{Across, Algorithm, Copier, Copies, Through};
 
 /// A method that takes so much longer than another one in so many rounds will hardly be the quickest.
-const LOST: f64 = 1.5;
-const LOST_ROUNDS: usize = 2;
+const LOST: [(usize, f64); 2] = [(1, 2.0), (2, 1.5)];
 
 /// The algorithm that a method's name stands for, with so many ranks; `Some(None)`: as the library chooses.
 pub(crate) fn algorithm(method: &str, ranks: usize) -> Option<Option<Algorithm>> {
@@ -92,7 +93,15 @@ pub(crate) fn text(copies: Copies) -> String {
 
 /// Whether a method will hardly be the quickest, by its rounds so far and the quickest one of the methods before.
 pub(crate) fn has_lost(best: Option<&f64>, times: &[f64]) -> bool {
-    best.is_some_and(|best| times.len() >= LOST_ROUNDS && times.iter().all(|time| *time > LOST * best))
+    let is_far = |best: &f64, (rounds, far): (usize, f64)| {
+        times.len() >= rounds && times.iter().all(|time| *time > far * best)
+    };
+    best.is_some_and(|best| LOST.into_iter().any(|lost| is_far(best, lost)))
+}
+
+/// How long cell `number` of a job may take where each has `each` on average: what those before it have left, too.
+pub(crate) fn time_left(each: Duration, number: u32, since_first: Duration) -> Duration {
+    (each * (number + 1)).saturating_sub(since_first)
 }
 
 #[cfg(test)]
@@ -131,7 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn a_method_has_lost_once_two_rounds_take_clearly_longer_than_another_one() {
+    fn cells_that_are_quick_leave_their_time_to_slow_ones() {
+        let ms = Duration::from_millis;
+        assert_eq!(time_left(ms(100), 0, ms(0)), ms(100));
+        assert_eq!(time_left(ms(100), 3, ms(30)), ms(370), "three took ten each");
+        assert_eq!(time_left(ms(100), 3, ms(500)), ms(0), "all are late by now");
+    }
+
+    #[test]
+    fn a_method_has_lost_once_a_round_takes_twice_as_long_or_two_clearly_longer_than_another_one() {
+        assert!(has_lost(Some(&10.0), &[20.1]));
+        assert!(!has_lost(Some(&10.0), &[19.9]));
         assert!(has_lost(Some(&10.0), &[16.0, 15.1]));
         assert!(!has_lost(Some(&10.0), &[16.0]), "one may be late by chance");
         assert!(!has_lost(Some(&10.0), &[16.0, 14.9, 16.0]));

@@ -13,8 +13,11 @@ use crate::error::Doing;
 use crate::job::{Job, Line};
 use crate::shared_gpu::{Shared, Side, WITHIN, bench};
 use crate::shared_methods::{ACROSS, across};
-use crate::tune_shared::{CELL, CELL_RUNS, SIZES, TRIPS, quickest, versions};
+use crate::tune_shared::{CELL_RUNS, SIZES, TRIPS, quickest, versions};
 use crate::{BenchError, Device, Options, cores};
+
+/// So many runs of a cell have so long, without its checks.
+const CELL: Duration = Duration::from_millis(300);
 
 /// What a job of processes on several hosts has measured.
 #[derive(Debug)]
@@ -103,7 +106,7 @@ fn measure(
         seed,
         sizes: sizes.to_vec(),
     };
-    let within: Option<Duration> = Some(CELL * runs / CELL_RUNS);
+    let within = Some(CELL * runs / CELL_RUNS);
     let (mut lines, mut best, mut hosts) = (Vec::new(), BTreeMap::new(), 0);
     for method in methods(collective) {
         let of = |table| Config { table, timeout: WITHIN, ..Config::default() };
