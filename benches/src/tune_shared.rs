@@ -19,7 +19,7 @@ use crate::{BenchError, Device, Options, Progress, Report, Team};
 pub(crate) const SIZES: [u64; 8] = [8, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 /// Operations of a round.
 pub(crate) const TRIPS: u32 = 10;
-/// So many runs of a cell have so long on average, with its checks, so that a table takes a minute (by 140 ms one of 320 cells took 62 s).
+/// So many runs of a cell have so long on average, with its checks, so that a table takes less than a minute.
 const CELL: Duration = Duration::from_millis(110);
 pub(crate) const CELL_RUNS: u32 = 100;
 /// A choice stays until another is so much quicker.
