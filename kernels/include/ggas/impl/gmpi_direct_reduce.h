@@ -187,8 +187,8 @@ public:
 	GGAS_FN uint32_t words() const { return (bytes_ + 7) / 8; }
 	GGAS_FN uint32_t lines() const { return lines_; }
 
-	/* Whether each lane can have one member's vector, of one element at most. */
-	GGAS_FN static bool fits_lanes(const gmpi_direct *direct, int count) { return count <= 1 && direct->size <= team::lanes(); }
+	/* Whether each lane of the leader can have one member's vector, of one element at most. By all callers, who go the same way. */
+	GGAS_FN static bool fits_lanes(const gmpi_direct *direct, int count) { return count <= 1 && direct->size <= direct_lanes<Scope>(); }
 
 	/* The whole collective of such vectors: lane k stores to member k, and keeps what comes from there. `word`: this member's, and the result. */
 	GGAS_FN int by_lanes(crew &others, uint64_t *word, uint32_t type, uint32_t op, bool fenced) const

@@ -56,12 +56,15 @@ struct direct_waited {
 	int gone, error;
 };
 
-/* Whether a message has more lines than the leader has lanes: the same for all callers, whose last warp may have fewer. */
-template <ggas_scope Scope> GGAS_FN bool direct_is_much(uint64_t bytes)
+/* Lanes of the leader: the same for all callers, whose last warp may have fewer. */
+template <ggas_scope Scope> GGAS_FN uint32_t direct_lanes()
 {
 	uint32_t threads = put_team<Scope>::threads();
-	return bytes > uint64_t(8) * ((threads < GGAS_WARP_SIZE ? threads : GGAS_WARP_SIZE) - 1);
+	return threads < GGAS_WARP_SIZE ? threads : GGAS_WARP_SIZE;
 }
+
+/* Whether a message has more lines than the leader has lanes. */
+template <ggas_scope Scope> GGAS_FN bool direct_is_much(uint64_t bytes) { return bytes > uint64_t(8) * (direct_lanes<Scope>() - 1); }
 
 /* A step with each member. By the leader. */
 template <ggas_scope Scope>

@@ -123,6 +123,28 @@ fn every_operation_on_every_type_without_the_daemons() {
 }
 
 #[test]
+fn a_last_warp_with_fewer_lanes_than_members_takes_the_same_way() {
+    let world = World::new(3, &config());
+    let comm = direct(&world, 1, SMALL);
+    // A last warp of one lane, of two, of three; the members are three.
+    for threads in [33, 34, 35, 65] {
+        let script = |rank: usize| {
+            let at = |offset| world.ranks[rank].at(offset);
+            world.ranks[rank].memory.write_u64s(0, &[rank as u64 + 1, 0]).expect("in range");
+            let sum = [at(0), at(8), 1, GMPI_LONG.into(), GMPI_SUM.into(), comm];
+            Script::default()
+                .call(GMPI_CALL_ALLREDUCE, &sum)
+                .call(GMPI_CALL_BARRIER, &[comm])
+                .call(GMPI_CALL_ALLREDUCE, &sum)
+        };
+        without_daemons(&world, || world.succeed_in((0..3).map(script).collect(), threads));
+        for rank in &world.ranks {
+            assert_eq!(rank.memory.read_u64s(8, 1).expect("in range"), [6], "{threads} threads");
+        }
+    }
+}
+
+#[test]
 fn gathers_and_scatters_of_short_blocks_without_the_daemons() {
     for (size, scope) in [(3, SELFTEST_PUT_BLOCK), (2, SELFTEST_PUT_WARP), (4, SELFTEST_PUT_THREAD)] {
         let world = World::new(size, &config());
