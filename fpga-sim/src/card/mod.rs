@@ -85,6 +85,8 @@ pub struct Nic {
     armed: AtomicU32,
     /// The card lies in its driver's queue.
     submitted: AtomicBool,
+    /// The driver looks at the card only once its fabric tells, or after a long nap.
+    left_alone: AtomicBool,
     /// The fabric knows the card.
     attached: AtomicBool,
     event: Event,
@@ -149,6 +151,7 @@ impl Nic {
             mood: AtomicU8::new(Mood::Idle as u8),
             armed: AtomicU32::new(0),
             submitted: AtomicBool::new(false),
+            left_alone: AtomicBool::new(false),
             attached: AtomicBool::new(false),
             event: Event::default(),
         }

@@ -1,7 +1,7 @@
 //! Running a card: on the thread that calls it, for those who ask meanwhile, and for its driver.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use super::core::{Core, Mood};
 use super::lock::Guard;
@@ -67,7 +67,7 @@ impl Nic {
     #[cold]
     pub(super) fn ask_driver(&self, soon: bool) {
         let served = std::ptr::eq(SERVED.get(), self);
-        if served || !soon && self.submitted.load(Ordering::Relaxed) {
+        if served || !soon && self.submitted.load(Ordering::Relaxed) && !self.is_left_alone() {
             return;
         }
         if let (Some(driver), Some(this)) = (&self.driver, self.bell.nic()) {
@@ -75,16 +75,32 @@ impl Nic {
         }
     }
 
+    /// Whether the driver waits for the fabric to tell of the card, which now has to be looked at by itself.
+    fn is_left_alone(&self) -> bool {
+        if Mood::from(self.mood.load(Ordering::Relaxed)) != Mood::Waiting {
+            return false;
+        }
+        fence(Ordering::SeqCst); // between the mood and this, as `run_for_driver` has the other way round
+        self.left_alone.load(Ordering::Relaxed)
+    }
+
     /// For the driver: runs the card and everything that this leads to; says what it needs next.
     pub(crate) fn run_for_driver(&self) -> (bool, Need) {
+        self.left_alone.store(false, Ordering::Relaxed);
         SERVED.set(self);
         let before = Mood::from(self.mood.load(Ordering::Relaxed));
         let moved = self.progress();
         SERVED.set(std::ptr::null());
-        let mood = Mood::from(self.mood.load(Ordering::Relaxed));
+        let mut mood = Mood::from(self.mood.load(Ordering::Relaxed));
         if before == Mood::Busy && mood == Mood::Idle {
             // It was polled for a device, which those whom it kept waiting may sleep for.
             self.board.fabric.rest(self.node());
+        }
+        if mood == Mood::Told {
+            // Who leaves it otherwise from here on sees this, or is seen.
+            self.left_alone.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            mood = Mood::from(self.mood.load(Ordering::Relaxed));
         }
         let need = match mood {
             Mood::Busy => Need::Poll,

@@ -2,7 +2,7 @@
 //! that overflow (spec 3.2).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -316,6 +316,85 @@ fn a_full_queue_is_felt_at_the_origin() {
     let seen: Vec<u64> = (1..posted).map(|_| q.next().word0).collect();
     assert_eq!(seen, (0..posted - 1).collect::<Vec<u64>>(), "nothing was lost but what was rejected");
     assert_eq!(b.all_errors(), []);
+}
+
+/// A network that takes nothing for another node, and the threads that run cards: what each was asked.
+struct Asked {
+    inner: Arc<Loopback>,
+    threads: Arc<NicThreads>,
+    refused: AtomicU64,
+    submitted: AtomicU64,
+}
+
+impl Fabric for Asked {
+    fn send(&self, from: u16, packet: Packet) -> Result<(), Packet> {
+        if packet.destination.node != from {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(packet);
+        }
+        self.inner.send(from, packet)
+    }
+    fn poll(&self, node: u16, class: Class) -> Option<Packet> {
+        self.inner.poll(node, class)
+    }
+    fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
+        self.inner.carriage(to, runs)
+    }
+    fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {
+        self.inner.attach(node, wake)
+    }
+    fn detach(&self, node: u16) {
+        self.inner.detach(node);
+    }
+}
+
+impl Driver for Asked {
+    fn submit(&self, nic: &Arc<Nic>) {
+        self.submitted.fetch_add(1, Ordering::SeqCst);
+        self.threads.submit(nic);
+    }
+}
+
+/// Its thread looks ever more seldom at a card that the network will wake, and does not know of what others leave undone there.
+#[test]
+fn the_driver_hears_of_a_full_queue_behind_a_command_that_the_network_refused() {
+    let asked = Arc::new(Asked {
+        inner: Loopback::new(4096, true),
+        threads: NicThreads::new(1),
+        refused: AtomicU64::new(0),
+        submitted: AtomicU64::new(0),
+    });
+    let setup = Setup { driver: Some(asked.clone()), ..Setup::over(asked.clone()) };
+    let a = setup.node(0);
+    let (p, mut q) = (a.open(1, 1), a.open(2, 1));
+    let far = Descriptor::encode(
+        Address::new(1, 1),
+        Spec::COMPLETER,
+        Modifier::NONE,
+        &Request::NotificationPut { class: 1, payload: 2 },
+    );
+    p.post_words(PageOption::TE, far.unwrap().word);
+    let looks = |more: u64| {
+        let (seen, deadline) =
+            (asked.refused.load(Ordering::SeqCst), Instant::now() + Duration::from_secs(60));
+        while asked.refused.load(Ordering::SeqCst) < seen + more {
+            assert!(Instant::now() < deadline, "nobody looks at the card");
+            std::thread::yield_now();
+        }
+    };
+    let mut is_told = || {
+        let full = note(&q, Spec::COMPLETER, 7);
+        (0..255).for_each(|_| q.post_words(PageOption::TE, full));
+        looks(3); // the thread, and it has done so
+        let before = asked.submitted.load(Ordering::SeqCst);
+        q.post_words(PageOption::TE, full);
+        let told = asked.submitted.load(Ordering::SeqCst) > before;
+        looks(1);
+        assert_eq!((0..256).map(|_| q.next()).count(), 256);
+        told
+    };
+    // Mostly at once, unless the thread runs the card just then.
+    assert!((0..8).any(|_| is_told()));
 }
 
 #[test]
