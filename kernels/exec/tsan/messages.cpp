@@ -37,6 +37,29 @@ GGAS_FN int exchange(const message_args &args, gmpi_buf_t *buf, uint64_t round)
 	return args.one_place ? GMPI_Wait(buf, requests, MPI_STATUS_IGNORE) : GMPI_Waitall(buf, 2, requests, MPI_STATUSES_IGNORE);
 }
 
+/* The same by calls that wait, of all threads; behind each short one a word by one of them alone. */
+GGAS_FN int exchange_now(const message_args &args, gmpi_buf_t *buf, uint64_t round)
+{
+	constexpr ggas_scope alone = ggas_scope::thread;
+	int bytes = static_cast<int>(reinterpret_cast<const uint64_t *>(args.sizes)[round]), peer = 1 - static_cast<int>(buf->rank);
+	int tag = static_cast<int>(round);
+	auto *from = reinterpret_cast<const uint8_t *>(args.from);
+	auto *to = reinterpret_cast<uint8_t *>(args.to) + (round & 1);
+	if (bytes > static_cast<int>(slot_bytes / 2))
+		return GMPI_Sendrecv(buf, from, bytes, MPI_BYTE, peer, tag, to, bytes, MPI_BYTE, peer, tag, comm, MPI_STATUS_IGNORE);
+	bool is_last = ggas_thread() + 1 == ggas_threads();
+	uint64_t word = round + buf->rank;
+	int error = GMPI_Send(buf, from, bytes, MPI_BYTE, peer, tag, comm);
+	ggas_syncthreads();
+	if (is_last && !error)
+		error = GMPI_Send<alone>(buf, &word, 1, MPI_UNSIGNED_LONG, peer, tag, comm);
+	int failed = GMPI_Recv(buf, to, bytes, MPI_BYTE, peer, tag, comm, MPI_STATUS_IGNORE);
+	ggas_syncthreads();
+	if (is_last && !failed)
+		failed = GMPI_Recv<alone>(buf, &word, 1, MPI_UNSIGNED_LONG, peer, tag, comm, MPI_STATUS_IGNORE);
+	return error ? error : failed ? failed : is_last && word != round + static_cast<uint64_t>(peer);
+}
+
 /* A sum of one number or several, and words that only barriers order. */
 GGAS_FN int meet(const message_args &args, gmpi_buf_t *buf, uint64_t round)
 {
@@ -70,6 +93,11 @@ GGAS_KERNEL(tsan_messages, message_args)
 		wrong += exchange(args, buf, round) != MPI_SUCCESS;
 		for (uint64_t i = ggas_thread(); i < bytes; i += ggas_threads())
 			wrong += to[round % 3 + i] != byte_of(1 - buf->rank, round, i);
+		ggas_syncthreads();
+		wrong += exchange_now(args, buf, round) != MPI_SUCCESS;
+		for (uint64_t i = ggas_thread(); i < bytes; i += ggas_threads())
+			wrong += to[(round & 1) + i] != byte_of(1 - buf->rank, round, i);
+		ggas_syncthreads();
 		wrong += meet(args, buf, round) != MPI_SUCCESS;
 		/* All have looked before the next one comes. */
 		ggas_syncthreads();
