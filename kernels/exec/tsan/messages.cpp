@@ -50,11 +50,9 @@ GGAS_FN int exchange_now(const message_args &args, gmpi_buf_t *buf, uint64_t rou
 	bool is_last = ggas_thread() + 1 == ggas_threads();
 	uint64_t word = round + buf->rank;
 	int error = GMPI_Send(buf, from, bytes, MPI_BYTE, peer, tag, comm);
-	ggas_syncthreads();
 	if (is_last && !error)
 		error = GMPI_Send<alone>(buf, &word, 1, MPI_UNSIGNED_LONG, peer, tag, comm);
 	int failed = GMPI_Recv(buf, to, bytes, MPI_BYTE, peer, tag, comm, MPI_STATUS_IGNORE);
-	ggas_syncthreads();
 	if (is_last && !failed)
 		failed = GMPI_Recv<alone>(buf, &word, 1, MPI_UNSIGNED_LONG, peer, tag, comm, MPI_STATUS_IGNORE);
 	return error ? error : failed ? failed : is_last && word != round + static_cast<uint64_t>(peer);

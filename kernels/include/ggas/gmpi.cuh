@@ -15,8 +15,7 @@
  *
  * Who calls. All threads of a block together, with the same arguments, and the call happens once. Template arguments say
  * otherwise: GMPI_Wait<ggas_scope::warp>: one warp of the block; <ggas_scope::thread>: one thread. One scope at a time in a
- * block, whose threads meet (__syncthreads) before a call of another one, or by another warp or thread: a call may be over for some
- * of its callers before thread 0 has written down how far it came. A call without one by some threads of a block waits for the others: such a kernel may never end on a GPU, and on
+ * block. A call without one by some threads of a block waits for the others: such a kernel may never end on a GPU, and on
  * the executor its launch fails and says where. Each block has a port of its own, and is to the others what a thread is in
  * MPI_THREAD_MULTIPLE; a block without a port gets GMPI_ERR_PORT. With one context for the grid, as in the paper, block 0's calls count and the others' return
  * at once: let them meet behind it (blocks.cuh).

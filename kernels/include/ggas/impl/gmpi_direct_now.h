@@ -5,8 +5,8 @@
  * leader (gmpi_direct_requests.h), as nothing of a message is changed by looking at it.
  *
  * A leader that gives jobs costs five barriers, and each thing that it looks up a way to the cache behind the multiprocessor, or to memory
- * where the kernel has swept that; here all threads look at once, what is sent is loaded while the counts are looked up, and two barriers
- * are left: all have come, all lines are here. A kernel that computes has swept the instructions, too, and pays for each that is run here.
+ * where the kernel has swept that; here all threads look at once, what is sent is loaded while the counts are looked up, and three barriers
+ * are left: all have come, all lines are here, the counts are stored. A kernel that computes has swept the instructions, too, and pays for each that is run here.
  */
 #ifndef GGAS_IMPL_GMPI_DIRECT_NOW_H
 #define GGAS_IMPL_GMPI_DIRECT_NOW_H
@@ -149,7 +149,6 @@ GGAS_FN direct_now direct_by_all(const gmpi_buf *buf, const direct_looked &looke
 	else if (status && self == 0)
 		*status = { GMPI_PROC_NULL, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
 	bool late = ggas_syncthreads_or(!came);
-	/* Whoever looks at the counts meets this thread in its call before. */
 	if (self == 0 && out.is_wanted) {
 		there->sent = sent + 1;
 		there->sends.posted = sends + 1;
@@ -170,6 +169,8 @@ GGAS_FN direct_now direct_by_all(const gmpi_buf *buf, const direct_looked &looke
 			here->told = taken + 1;
 		}
 	}
+	/* A thread that calls by itself behind this one looks at the counts at once. */
+	ggas_syncthreads();
 	return !late ? direct_now::over : out.is_wanted ? direct_now::sent : direct_now::neither;
 }
 
