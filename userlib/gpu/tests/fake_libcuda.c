@@ -6,6 +6,7 @@
  * as long as streams are not ready.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_m
 
 /* The context that is current to a thread: its GPU's number, plus one. */
 static __thread long current;
-int cuCtxSetCurrent(void *context) { current = (long)context; return OK; }
+/* The driver's own calls of the kernel may fail, whatever it returns. */
+int cuCtxSetCurrent(void *context) { current = (long)context; errno = ENOTTY; return OK; }
 int cuCtxGetCurrent(void **context) { *context = (void *)current; return OK; }
 
 /* Memory of GPUs: files in memory, which other processes open by their number. */

@@ -31,7 +31,11 @@ impl Uncancelled {
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
+        // A call that failed has said why, and what the driver does here may say something else.
+        // SAFETY: this thread's own.
+        let errno = unsafe { *libc::__errno_location() };
         drop(self.context.take());
+        crate::set_errno(errno);
         // SAFETY: the state that was there before.
         unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
     }

@@ -179,11 +179,11 @@ static TAKEN: Mutex<Vec<PinnedBuffers>> = Mutex::new(Vec::new());
 /// `bytes` points to a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void {
+    let _whole = Uncancelled::new();
     let runtime = match own_runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error, std::ptr::null_mut()),
     };
-    let _whole = Uncancelled::new();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = || runtime.pinned_buffers();
     // Only where there is one more: copies of any thread wait for a pair, and who holds the others may wait for a copy.
@@ -203,10 +203,10 @@ pub unsafe extern "C" fn ggas_hpe_take_pinned(bytes: *mut usize) -> *mut c_void 
 /// See `ggas_hpe.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggas_hpe_return_pinned(buffers: *mut c_void) -> c_int {
+    let _whole = Uncancelled::new();
     if let Err(error) = own_runtime() {
         return fail(&error, -1);
     }
-    let _whole = Uncancelled::new();
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     match taken.iter().position(|pair| pair.start().cast() == buffers) {
         Some(place) => {

@@ -112,7 +112,11 @@ fn the_gpu_that_a_program_chose_stays_chosen() {
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so.1")).arg(stand_in);
     assert!(compiler.status().unwrap().success());
-    let mut command = Command::new(linked("chosen"));
-    command.env("LD_LIBRARY_PATH", &folder).env_remove("CUDA_VISIBLE_DEVICES").env_remove("GGAS_HPE_DEVICES");
-    assert_eq!(said_by(&mut command), "all well\n");
+    let program = linked("chosen");
+    for first in [None, Some("take"), Some("return")] {
+        let mut command = Command::new(&program);
+        command.args(first).env("LD_LIBRARY_PATH", &folder);
+        command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("GGAS_HPE_DEVICES");
+        assert_eq!(said_by(&mut command), "all well\n", "{first:?}");
+    }
 }
