@@ -93,7 +93,7 @@ impl Alarm {
 
 /// The thread's life.
 pub(super) fn serve(shared: &Arc<Shared>) {
-    let (mut polls, mut held_back, mut looks) = (shared.polls(), false, 0);
+    let (mut polls, mut held_back, mut looks) = (shared.polls(), false, 0_u32);
     while !shared.stops() {
         let now = shared.polls();
         if now != std::mem::replace(&mut polls, now) && !shared.has_rested(now) {
@@ -112,7 +112,7 @@ pub(super) fn serve(shared: &Arc<Shared>) {
             Clock::REAL.sleep(NAP);
             continue;
         };
-        looks = if come { 0 } else { looks + 1 };
+        looks = if come { 0 } else { looks.saturating_add(1) };
         if come {
             if !shared.run_card() {
                 Clock::REAL.sleep(NAP); // it has no room, or somebody runs it
