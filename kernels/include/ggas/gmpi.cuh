@@ -32,7 +32,8 @@
  * the later completes both (Fig. 6 of the paper has such code).
  *
  * From kernel to kernel. On a communicator that the host made with Gmpi::direct, Isend, Irecv, Send, Recv, Sendrecv and the waits for them make
- * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block is in such a call.
+ * no call of the host: kernels store into each other's memory (impl/gmpi_direct.h), and messages go on while their block waits in such a
+ * call, or tests: one that finds its own message at once moves no others.
  * So do Barrier, and Allreduce, Gather and Scatter whose vectors or blocks have up to 256 bytes (impl/gmpi_direct_reduce.h). Block i of a member talks to block i of the others, from
  * memory that need not be attached. What MPI calls assertions holds there: no
  * GMPI_ANY_SOURCE (GMPI_ERR_RANK), and receives come in the order of the sends: a message of another tag than the receive in its turn
