@@ -67,6 +67,16 @@ pub enum HpeError {
         /// Devices of the runtime.
         count: usize,
     },
+    /// A C program has no device of such a number.
+    #[error(
+        "there is no device {number}: C counts the {count} that there are from 0, and GGAS_HPE_DEVICES says how many the CPU executor has"
+    )]
+    NoNumber {
+        /// The number.
+        number: i64,
+        /// Devices of the runtime.
+        count: usize,
+    },
     /// No device was asked for, or more than there are segments.
     #[error(
         "{asked} devices were asked for and {free} of 31 segments are free: drop a runtime, or ask for fewer"
@@ -291,6 +301,7 @@ impl HpeError {
             }
             HpeError::Full { .. } | HpeError::Objects { .. } | HpeError::Reserve { .. } => libc::ENOMEM,
             HpeError::NoDevice { .. }
+            | HpeError::NoNumber { .. }
             | HpeError::Devices { .. }
             | HpeError::Lost { .. }
             | HpeError::Gpu(_) => libc::ENODEV,

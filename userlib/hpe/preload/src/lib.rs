@@ -136,7 +136,7 @@ pub extern "C" fn ggas_hpe_alloc(device: c_int, bytes: usize) -> *mut c_void {
         let runtime = runtime()?;
         let devices = runtime.devices();
         let found = usize::try_from(device).ok().and_then(|device| devices.get(device).copied());
-        let device = found.ok_or(HpeError::Devices { asked: devices.len() + 1, free: devices.len() })?;
+        let device = found.ok_or(HpeError::NoNumber { number: device.into(), count: devices.len() })?;
         runtime.alloc(device, bytes)
     });
     made.map_or_else(|error| fail(&error, std::ptr::null_mut()), <*mut u8>::cast)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 int main(void)
 {
@@ -13,5 +14,8 @@ int main(void)
 		printf("%d %s\n", devices, errno == EINVAL ? "EINVAL" : errno == ENODEV ? "ENODEV" : "another");
 	else
 		printf("%d\n", devices);
+	/* One number too many: the text says from where they count, and what sets how many. */
+	if (devices > 0 && (ggas_hpe_alloc(devices, 8) || errno != ENODEV || !strstr(ggas_hpe_error(), "GGAS_HPE_DEVICES")))
+		printf("%s\n", ggas_hpe_error());
 	return 0;
 }
