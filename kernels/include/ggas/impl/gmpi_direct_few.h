@@ -54,6 +54,32 @@ struct direct_looked {
 	GGAS_FN ggas_u128 *line(uint64_t box, uint64_t number) const { return direct_line(box, number, slots, slot_bytes); }
 };
 
+/* Notes a message that went in slot `sent`, as send `posted`; `freed`: what is known of emptied slots now. By one thread. */
+GGAS_FN void direct_note_sent(gmpi_channel *there, uint64_t sent, uint64_t posted, uint64_t bytes, uint64_t emptied, uint64_t freed)
+{
+	there->sent = sent + 1;
+	there->sends.posted = posted + 1;
+	there->sends.done = posted + 1;
+	ggas_red_add(&there->bytes, bytes, ggas_order::relaxed);
+	if (freed != emptied) {
+		ggas_fence_acquire();
+		there->emptied = freed;
+	}
+}
+
+/* Notes a message that came in slot `taken`, as receive `posted`, which all have read. By one thread. */
+GGAS_FN void direct_note_taken(gmpi_channel *here, uint64_t taken, uint64_t posted, uint64_t told, uint32_t slots)
+{
+	here->taken = taken + 1;
+	here->receives.posted = posted + 1;
+	here->receives.done = posted + 1;
+	if (taken + 1 - told >= slots / 2) {
+		/* Whoever sees it may write the slots again. */
+		ggas_store_release(reinterpret_cast<uint64_t *>(here->theirs), taken + 1);
+		here->told = taken + 1;
+	}
+}
+
 /* Stores a message's lines, a line for each lane, if nothing is in front of them. Whether it did. */
 template <ggas_scope Scope> GGAS_FN bool direct_few_out(const direct_looked &looked, const direct_wish &out)
 {
@@ -74,16 +100,8 @@ template <ggas_scope Scope> GGAS_FN bool direct_few_out(const direct_looked &loo
 		ggas_store_relaxed(looked.line(theirs, sent) + team::lane(), ggas_u128{ word, sent + 1 });
 	/* All lanes have loaded the counts. */
 	team::meet();
-	if (team::lane() == 0) {
-		there->sent = sent + 1;
-		there->sends.posted = posted + 1;
-		there->sends.done = posted + 1;
-		ggas_red_add(&there->bytes, out.bytes, ggas_order::relaxed);
-		if (freed != emptied) {
-			ggas_fence_acquire();
-			there->emptied = freed;
-		}
-	}
+	if (team::lane() == 0)
+		direct_note_sent(there, sent, posted, out.bytes, emptied, freed);
 	return true;
 }
 
@@ -127,14 +145,7 @@ GGAS_FN bool direct_few_in(const gmpi_buf *buf, const direct_looked &looked, con
 		store_word(reinterpret_cast<uint8_t *>(in.address) + at, bytes - at, seen.lo);
 	team::meet();
 	if (team::lane() == 0) {
-		here->taken = taken + 1;
-		here->receives.posted = posted + 1;
-		here->receives.done = posted + 1;
-		if (taken + 1 - told >= slots / 2) {
-			/* Whoever sees it may write the slots again: all have read them. */
-			ggas_store_release(reinterpret_cast<uint64_t *>(here->theirs), taken + 1);
-			here->told = taken + 1;
-		}
+		direct_note_taken(here, taken, posted, told, slots);
 		if (status)
 			*status = { static_cast<int>(in.peer), tag, GMPI_SUCCESS, 0, bytes };
 	}

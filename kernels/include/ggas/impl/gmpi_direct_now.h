@@ -149,26 +149,10 @@ GGAS_FN direct_now direct_by_all(const gmpi_buf *buf, const direct_looked &looke
 	else if (status && self == 0)
 		*status = { GMPI_PROC_NULL, GMPI_ANY_TAG, GMPI_SUCCESS, 0, 0 };
 	bool late = ggas_syncthreads_or(!came);
-	if (self == 0 && out.is_wanted) {
-		there->sent = sent + 1;
-		there->sends.posted = sends + 1;
-		there->sends.done = sends + 1;
-		ggas_red_add(&there->bytes, out.bytes, ggas_order::relaxed);
-		if (freed != emptied) {
-			ggas_fence_acquire();
-			there->emptied = freed;
-		}
-	}
-	if (self == 0 && in.is_wanted && !late) {
-		here->taken = taken + 1;
-		here->receives.posted = receives + 1;
-		here->receives.done = receives + 1;
-		if (taken + 1 - told >= slots / 2) {
-			/* Whoever sees it may write the slots again: all have read them. */
-			ggas_store_release(reinterpret_cast<uint64_t *>(here->theirs), taken + 1);
-			here->told = taken + 1;
-		}
-	}
+	if (self == 0 && out.is_wanted)
+		direct_note_sent(there, sent, sends, out.bytes, emptied, freed);
+	if (self == 0 && in.is_wanted && !late)
+		direct_note_taken(here, taken, receives, told, slots);
 	/* A thread that calls by itself behind this one looks at the counts at once. */
 	ggas_syncthreads();
 	return !late ? direct_now::over : out.is_wanted ? direct_now::sent : direct_now::neither;
