@@ -90,16 +90,16 @@ mod tests {
     use crate::Levels;
     use crate::levels::Choosing;
 
-    /// Medians in µs by size and method, of a result of `benches/`.
-    fn measured(name: &str) -> BTreeMap<usize, BTreeMap<String, f64>> {
+    /// The `which` ("min", "median") of rounds in µs by size and method, of a result of `benches/`.
+    fn measured(name: &str, which: &str) -> BTreeMap<usize, BTreeMap<String, f64>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");
         let text = std::fs::read_to_string(folder.join(name)).expect("a result");
         let result: Value = serde_json::from_str(&text).expect("JSON");
         let mut all: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
         for row in result["rows"].as_array().expect("rows") {
             let method = row["method"].as_str().expect("a method").to_owned();
-            let median = row["latency_us"]["median"].as_f64().expect("a median");
-            all.entry(row["bytes"].as_u64().expect("bytes") as usize).or_default().insert(method, median);
+            let took = row["latency_us"][which].as_f64().expect("a time");
+            all.entry(row["bytes"].as_u64().expect("bytes") as usize).or_default().insert(method, took);
         }
         all
     }
@@ -124,7 +124,7 @@ mod tests {
 
     /// The choice takes at most a tenth longer than the quickest of our ways, at each size that was measured.
     fn is_near_the_quickest(sharing: Sharing, collective: Collective, ranks: usize, name: &str) {
-        let all = measured(&format!("one-gpu/{name}"));
+        let all = measured(&format!("one-gpu/{name}"), "median");
         assert!(!all.is_empty(), "{name}");
         for (bytes, methods) in all {
             let chosen = method(built_in(sharing, collective, ranks, true, bytes), ranks);
@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn on_two_gpus_the_choice_is_near_the_quickest_that_was_measured() {
-        let all = measured("two-gpus/shared-gpu-allreduce-4-4.json");
+        // Three turns each: of 16 MiB by the way that was chosen they took 386 to 602 µs, by that of its two rows whose turns others held up.
+        let all = measured("two-gpus/shared-gpu-allreduce-4-4.json", "min");
         assert!(!all.is_empty());
         for (bytes, mut methods) in all {
             methods.retain(|name, _| name != "chosen" && !name.starts_with("Open MPI"));
