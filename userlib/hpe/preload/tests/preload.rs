@@ -99,7 +99,7 @@ fn handlers_may_be_left_and_threads_cancelled() {
 
 #[test]
 fn a_program_may_close_the_library() {
-    let program = program("unloaded", &["-ldl", "-lpthread"]);
+    let program = program("unloaded", &["-rdynamic", "-ldl", "-lpthread"]);
     let mut command = Command::new(program);
     assert_eq!(said_by(command.arg(library()).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
 }
