@@ -8,7 +8,6 @@ use std::sync::Arc;
 use ggas_kernels::KernelMem;
 use ggas_rma::{Port, Region};
 
-use crate::SharedGpuError;
 use crate::across::Through;
 
 /// Where the bytes of a put are.
@@ -22,7 +21,29 @@ pub(crate) enum Source {
 
 struct Memory {
     memory: Arc<KernelMem>,
-    region: Region,
+    registered: Registered,
+}
+
+/// Whether the network reaches it: registered memory is pinned, so what nothing is put from is not registered.
+enum Registered {
+    NotYet,
+    Is(Region),
+    Refused,
+}
+
+impl Registered {
+    fn by(&mut self, port: &Port, memory: &Arc<KernelMem>) -> bool {
+        if let Registered::NotYet = self {
+            *self = match port.register_kernel_memory(memory.clone()) {
+                Ok(region) => Registered::Is(region),
+                Err(error) => {
+                    tracing::info!("vectors in {} bytes go to other hosts by slots: {error}", memory.len());
+                    Registered::Refused
+                }
+            };
+        }
+        matches!(self, Registered::Is(_))
+    }
 }
 
 /// What a program has attached.
@@ -30,12 +51,10 @@ struct Memory {
 pub(crate) struct Attached(Vec<Memory>);
 
 impl Attached {
-    pub(crate) fn add(&mut self, port: &Port, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
+    pub(crate) fn add(&mut self, memory: &Arc<KernelMem>) {
         if !self.0.iter().any(|known| Arc::ptr_eq(&known.memory, memory)) {
-            let region = port.register_kernel_memory(memory.clone())?;
-            self.0.push(Memory { memory: memory.clone(), region });
+            self.0.push(Memory { memory: memory.clone(), registered: Registered::NotYet });
         }
-        Ok(())
     }
 
     pub(crate) fn remove(&mut self, memory: &Arc<KernelMem>) {
@@ -44,18 +63,22 @@ impl Attached {
 
     /// Of memory that a place is in.
     pub(crate) fn region(&self, which: usize) -> Option<&Region> {
-        self.0.get(which).map(|memory| &memory.region)
+        match &self.0.get(which)?.registered {
+            Registered::Is(region) => Some(region),
+            _ => None,
+        }
     }
 
     /// Bytes that a put may be from, where slots are in such memory: GPU memory for host memory's slots would be read by the network in pieces.
-    pub(crate) fn find(&self, at: u64, bytes: usize, through: Through) -> Option<Source> {
+    pub(crate) fn find(&mut self, port: &Port, at: u64, bytes: usize, through: Through) -> Option<Source> {
         let lies = |memory: &KernelMem| {
             let offset = at.checked_sub(memory.address())? as usize;
             (offset.checked_add(bytes)? <= memory.len()).then_some(offset)
         };
-        self.0.iter().enumerate().find_map(|(which, Memory { memory, .. })| {
+        self.0.iter_mut().enumerate().find_map(|(which, Memory { memory, registered })| {
             let suits = through == Through::Gpu || memory.device_buffer().is_none();
-            lies(memory).filter(|_| suits).map(|offset| Source::Attached(which, offset))
+            let offset = lies(memory).filter(|_| suits && registered.by(port, memory))?;
+            Some(Source::Attached(which, offset))
         })
     }
 }

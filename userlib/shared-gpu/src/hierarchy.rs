@@ -61,7 +61,7 @@ pub struct Hierarchy {
     pub(crate) processor: Processor,
     pub(crate) mover: Mover,
     /// For what goes over hosts.
-    pub(crate) scratch: Option<KernelMem>,
+    pub(crate) scratch: Option<Arc<KernelMem>>,
 }
 
 impl Hierarchy {
@@ -182,12 +182,11 @@ impl Hierarchy {
 
     /// Has vectors in this memory go to other hosts from where they are, without a copy to a slot first, where a leader may: a broadcast's, and
     /// all of a reduction's but the own host's share, beyond 4 KiB. In host memory, or where calls go through GPU memory ([`Through::Gpu`]). It
-    /// is registered with the network, and kept, until [`detach`](Self::detach). Each rank may attach what it has; only leaders do anything.
-    ///
-    /// # Errors
-    /// [`SharedGpuError::Region`]: the network does not take it; calls go on as before.
-    pub fn attach(&mut self, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
-        self.over.as_mut().map_or(Ok(()), |over| over.leaders().attach(memory))
+    /// is registered with the network when a call first puts from it, and kept until [`detach`](Self::detach); if the network does not take
+    /// it, which the log says, calls go on as before. Each rank may attach what it has; only leaders of hosts do anything, and are told `true`.
+    pub fn attach(&mut self, memory: &Arc<KernelMem>) -> bool {
+        self.over.iter_mut().for_each(|over| over.leaders().attach(memory));
+        self.over.is_some()
     }
 
     /// Ends that: between calls nothing of it is under way.
@@ -338,8 +337,13 @@ impl Hierarchy {
     /// Memory for what this rank does not want; where there is none nobody goes on.
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), SharedGpuError> {
         if self.scratch.as_ref().is_none_or(|memory| memory.len() < bytes) {
+            if let Some(old) = self.scratch.take() {
+                self.detach(&old);
+            }
             let made = self.processor.alloc(bytes.max(1)).map_err(SharedGpuError::from);
-            self.scratch = Some(made.inspect_err(|error| self.fail(error))?);
+            let made = Arc::new(made.inspect_err(|error| self.fail(error))?);
+            self.attach(&made);
+            self.scratch = Some(made);
         }
         Ok(())
     }

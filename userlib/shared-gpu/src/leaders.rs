@@ -177,8 +177,8 @@ impl Leaders {
     }
 
     /// Has puts be from this memory itself.
-    pub(crate) fn attach(&mut self, memory: &Arc<KernelMem>) -> Result<(), SharedGpuError> {
-        self.attached.add(&self.port, memory)
+    pub(crate) fn attach(&mut self, memory: &Arc<KernelMem>) {
+        self.attached.add(memory);
     }
 
     pub(crate) fn detach(&mut self, memory: &Arc<KernelMem>) {
@@ -186,8 +186,11 @@ impl Leaders {
     }
 
     /// Where a vector's bytes are put from themselves, in a round that is not a call's last; `None`: by a slot.
-    pub(crate) fn straight(&self, at: u64, bytes: usize) -> Option<Source> {
-        self.attached.find(at, bytes, self.across.through).filter(|_| bytes > 0)
+    pub(crate) fn straight(&mut self, at: u64, bytes: usize) -> Option<Source> {
+        if bytes == 0 {
+            return None;
+        }
+        self.attached.find(&self.port, at, bytes, self.across.through)
     }
 
     /// Slots in GPU memory, if rounds go through these.

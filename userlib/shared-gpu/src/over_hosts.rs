@@ -172,7 +172,8 @@ impl OverHosts {
             let set = self.leaders.next();
             if self.is_whole(bytes) {
                 let slot = self.leaders.stage(set, 0);
-                let straight = self.leaders.straight(at, bytes).filter(|_| !is_last);
+                let may = me == root && !is_last;
+                let straight = may.then(|| self.leaders.straight(at, bytes)).flatten();
                 if me == root && straight.is_none() {
                     self.copy_out(slot, at, bytes)?;
                     self.mover.finish()?;
@@ -287,16 +288,16 @@ impl OverHosts {
     /// beside them.
     fn spread(&mut self, call: u32, at: u64, shares: &[Range<usize>]) -> Result<usize, SharedGpuError> {
         let (set, me) = (self.leaders.next(), self.leaders.me());
-        let place =
-            |host| if host == me { self.leaders.landing(set, me) } else { self.leaders.stage(set, host) };
         let mut places = Vec::with_capacity(shares.len());
         for (host, share) in shares.iter().enumerate() {
             let from = at + share.start as u64;
-            let straight = self.leaders.straight(from, share.len()).filter(|_| host != me);
+            let place =
+                if host == me { self.leaders.landing(set, me) } else { self.leaders.stage(set, host) };
+            let straight = (host != me).then(|| self.leaders.straight(from, share.len())).flatten();
             if straight.is_none() {
-                self.copy_out(place(host), from, share.len())?;
+                self.copy_out(place, from, share.len())?;
             }
-            places.push(straight.unwrap_or(Source::Slot(place(host))));
+            places.push(straight.unwrap_or(Source::Slot(place)));
         }
         self.mover.finish()?;
         self.leaders.round(call, |host| Some((places[host], shares[host].len())))?;

@@ -161,18 +161,25 @@ fn attached_vectors_go_from_where_they_are_without_a_slot() {
             for across in [Across::default(), HOST_WHOLE, GPU, GPU_WHOLE] {
                 let config = HierarchyConfig { across: Some(across), ..HierarchyConfig::default() };
                 let mut rank = Rank::new(job, &network, config);
-                rank.calls(LONG);
-                assert_eq!(rank.all.straight_bytes(), 0, "nothing is attached");
+                let (leads, bytes) = (rank.me != 2, 8 * LONG as u64);
+                let shares = |bytes: u64| 2 * bytes / 3 - 32..=2 * bytes / 3 + 32;
                 let (input, output) = (rank.input.clone(), rank.output.clone());
+                let (from, to) = (Vector::at(&input, 0), Vector::at(&output, 0));
+                rank.fill(LONG);
+                rank.all.allreduce(from, to, LONG, Element::Int64, Op::Sum).expect("a sum");
+                assert_eq!(rank.all.straight_bytes(), 0, "nothing is attached");
+                // But for sums that leaders hold for another rank.
+                rank.all.reduce(1, from, to, LONG, Element::Int64, Op::Sum).expect("a sum");
+                let wanted = if leads && rank.me != 1 && !across.whole { shares(bytes) } else { 0..=0 };
+                let straight = rank.all.straight_bytes();
+                assert!(wanted.contains(&straight), "{across:?}: {straight} of {bytes} at {}", rank.me);
                 for memory in [&input, &output, &input] {
-                    rank.all.attach(memory).expect("attached");
+                    assert_eq!(rank.all.attach(memory), rank.me != 2, "who leads its host");
                 }
                 [4, 600, LONG].into_iter().for_each(|count| rank.calls(count));
-                let (leads, bytes) = (rank.me != 2, 8 * LONG as u64);
                 // The last part that goes whole is one of a slot, and begins behind whole ones.
                 let slots = (256 << 10) - 8;
                 let of_whole = 2 * (bytes / slots * slots);
-                let shares = |bytes: u64| 2 * bytes / 3 - 32..=2 * bytes / 3 + 32;
                 for root in [0, 2] {
                     let before = (rank.all.straight_bytes(), rank.put([0; 2]));
                     rank.fill(LONG);
