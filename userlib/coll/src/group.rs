@@ -154,7 +154,7 @@ impl Group {
         });
         // Once all have answered, everyone's flags are cleared.
         let (mut group, table) = setup.agree(made)?;
-        group.processes = Processes::new(job, &group.window, config, table)?;
+        group.processes = Processes::new(job, &group.window, group.area(), config, table)?;
         group.processes.is_none().then(|| group.mapped()).transpose()?;
         Ok(group)
     }
@@ -270,7 +270,7 @@ impl Group {
         let setup = Setup::new(job, self.window.timeout());
         let met: Result<Vec<()>, _> = setup.exchange(&());
         let done = met.map_err(GroupError::from).and_then(|_| setup.agree(self.clear()));
-        let again = |processes: &Processes| processes.reset(job, &self.window);
+        let again = |processes: &Processes| processes.reset(job);
         let done = done.and_then(|()| self.processes.as_ref().map_or(Ok(()), again));
         // A death is why the others did not come.
         self.check_loss()?;

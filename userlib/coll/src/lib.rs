@@ -45,6 +45,6 @@ mod tuning;
 
 pub use error::GroupError;
 pub use group::{Group, GroupConfig, GroupMember};
-pub use run::RunBy;
+pub use run::{BetweenHosts, RunBy};
 pub use started::{Collective, Element, Op, Vectors};
 pub use tuning::{Choices, GaspiLimits, SumChoice, SumShape, TunedBy, Tuning, device_of};

@@ -1,12 +1,15 @@
 //! Collectives that the host starts and waits for: by kernels where these reach all parts of the window, else by the processes,
 //! as those that share a GPU do.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ggas_kernels::{Launch, start};
 use ggas_members::Job;
-use ggas_shared_gpu::{self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Vector};
+use ggas_shared_gpu::{
+    self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Through, Vector,
+};
 use ggas_window::Window;
 
 use crate::{Collective, Element, Group, GroupConfig, GroupError, Op, Tuning, Vectors};
@@ -24,10 +27,25 @@ pub enum RunBy {
     Processes,
 }
 
+/// Bytes that this process has put to other hosts for [`Group::run`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BetweenHosts {
+    /// Through memory of the hosts, where cores reduce.
+    pub through_host: u64,
+    /// Through memory of GPUs, which reduce.
+    pub through_gpu: u64,
+    /// Of both, what was put from vectors in the window themselves, without a copy.
+    pub straight: u64,
+}
+
 /// Processes that make collectives together: each copies, some have their GPUs reduce, and one of each host passes on between hosts.
 #[derive(Debug)]
 pub(crate) struct Processes {
+    // It borrows from the window, and so goes first.
     all: Mutex<Hierarchy>,
+    window: Arc<Window>,
+    /// Of each part, where no vectors are.
+    area: Range<usize>,
     config: HierarchyConfig,
 }
 
@@ -35,7 +53,8 @@ impl Processes {
     /// Collective over the job. `None`: kernels make the group's collectives, or nobody can.
     pub fn new(
         job: &Job,
-        window: &Window,
+        window: &Arc<Window>,
+        area: Range<usize>,
         config: &GroupConfig,
         table: Tuning,
     ) -> Result<Option<Processes>, GroupError> {
@@ -47,20 +66,43 @@ impl Processes {
         let inside = Config { table: table.shared_gpu, ..between.clone() };
         let config =
             HierarchyConfig { inside, between, hosts: table.between_hosts, ..HierarchyConfig::default() };
-        let all = Mutex::new(Processes::set_up(job, window, &config)?);
-        Ok(Some(Processes { all, config }))
+        let window = window.clone();
+        let all = Mutex::new(Processes::set_up(job, &window, &area, &config)?);
+        Ok(Some(Processes { all, window, area, config }))
     }
 
-    fn set_up(job: &Job, window: &Window, config: &HierarchyConfig) -> Result<Hierarchy, GroupError> {
+    /// What is set up goes before the window.
+    fn set_up(
+        job: &Job,
+        window: &Window,
+        area: &Range<usize>,
+        config: &HierarchyConfig,
+    ) -> Result<Hierarchy, GroupError> {
         let member = window.member(window.local().start)?;
-        Ok(Hierarchy::new(job, Some(member.node()), member.processor(), config)?)
+        let mut all = Hierarchy::new(job, Some(member.node()), member.processor(), config)?;
+        let part = member.pointer_of(member.rank())? as *mut u8;
+        // Vectors are in front of the area or behind it.
+        for place in [0..area.start, area.end.next_multiple_of(8)..window.bytes()] {
+            if !place.is_empty() {
+                // SAFETY: this process's part, which the caller keeps longer than the result; accessed as vectors are.
+                let memory = unsafe { member.processor().borrow(part.add(place.start), place.len()) }?;
+                all.attach(&Arc::new(memory));
+            }
+        }
+        Ok(all)
     }
 
     /// As new. Collective over the job.
-    pub fn reset(&self, job: &Job, window: &Window) -> Result<(), GroupError> {
-        let new = Processes::set_up(job, window, &self.config)?;
+    pub fn reset(&self, job: &Job) -> Result<(), GroupError> {
+        let new = Processes::set_up(job, &self.window, &self.area, &self.config)?;
         *self.locked() = new;
         Ok(())
+    }
+
+    fn between_hosts(&self) -> BetweenHosts {
+        let all = self.locked();
+        let [through_host, through_gpu] = [Through::Host, Through::Gpu].map(|memory| all.put_bytes(memory));
+        BetweenHosts { through_host, through_gpu, straight: all.straight_bytes() }
     }
 
     pub fn is_broken(&self) -> bool {
@@ -71,7 +113,8 @@ impl Processes {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, window: &Window, what: Collective, vectors: &Vectors) -> Result<(), GroupError> {
+    fn run(&self, what: Collective, vectors: &Vectors) -> Result<(), GroupError> {
+        let window = &self.window;
         let rank = window.local().start;
         let member = window.member(rank)?;
         let part = member.pointer_of(rank)? as *mut u8;
@@ -142,7 +185,7 @@ impl Group {
         if let Some(processes) = &self.processes {
             self.check_loss()?;
             self.check_vectors(what, vectors, self.window().local().start).map_err(GroupError::Vectors)?;
-            return processes.run(self.window(), what, vectors);
+            return processes.run(what, vectors);
         }
         let launch = |rank| {
             let member = self.window().member(rank)?;
@@ -153,6 +196,12 @@ impl Group {
         // Why it failed says more than that it did.
         self.check()?;
         Ok(ended?)
+    }
+
+    /// What this process has put to other hosts for [`run`](Self::run) since the set-up, as the one of its host that does; 0 where kernels
+    /// make the collectives. Vectors in the window go from where they are wherever they may.
+    pub fn between_hosts(&self) -> BetweenHosts {
+        self.processes.as_ref().map(Processes::between_hosts).unwrap_or_default()
     }
 
     /// What no collective of kernels takes longer than.

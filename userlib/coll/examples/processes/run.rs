@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ggas_coll::{Collective, Element, GroupError, Op, Vectors};
+use ggas_coll::{BetweenHosts, Collective, Element, GroupError, Op, Vectors};
 use ggas_members::Job;
 
 use crate::Outcome;
@@ -50,6 +50,13 @@ pub fn checks(table: &Table<'_>, process: &Process) -> Outcome<()> {
         row("allgather", Collective::AllGather, n, &|from, i| number(from, 0, i))?;
         row("alltoall", Collective::AllToAll, n, &|from, i| number(from, me, i))?;
         row("reduce-scatter", Collective::ReduceScatter { op }, 1, &|_, i| sum(me, i))?;
+    }
+    let BetweenHosts { through_host, through_gpu, straight } = process.group.between_hosts();
+    if through_host + through_gpu > 0 {
+        println!(
+            "PUT   rank {me}: between hosts {through_host} bytes through host memory, {through_gpu} through GPU memory, {straight} of \
+             these from the window itself"
+        );
     }
     Ok(table.job.barrier(SOON)?)
 }

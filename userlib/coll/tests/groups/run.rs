@@ -218,6 +218,54 @@ fn four_processes_over_hosts() {
     }
 }
 
+/// In front of the group's area and behind it, in new groups and those that were reset; what is short has one round, the call's last.
+#[test]
+fn vectors_in_the_window_go_to_other_hosts_without_a_copy() {
+    if crate::wire::is_there() {
+        in_job_over("run::vectors_in_the_window_go_to_other_hosts_without_a_copy", &[0, 1, 1], |job| {
+            let network = SimNetwork::builder().join_as(job.member().clone()).expect("a node");
+            let node = Node::new(network.device(0).expect("one"));
+            let tuned_by = TunedBy::Table(Tuning::default());
+            let config =
+                GroupConfig { offset: USER, run_by: RunBy::Processes, tuned_by, ..GroupConfig::default() };
+            let end = config.end(job.size() as usize).expect("it fits");
+            let window = Window::across(job, &node, &processor(job), end + USER, SOON).expect("a window");
+            let group = Group::across(job, Arc::new(window), &config).expect("a group");
+            let sum = Collective::Allreduce { op: Op::Sum };
+            let straight = |input, output, count| {
+                let before = group.between_hosts();
+                let vectors = Vectors { input, output, count, element: Element::Int64, shape: None };
+                let own: Vec<u8> = bytes((0..count).map(|at| number(job.rank() as usize, 0, at)));
+                group.window().write(job.rank() as usize, input, &own).expect("in range");
+                group.run(sum, &vectors).expect("a sum");
+                let mut got = vec![0; 8 * count];
+                group.window().read(job.rank() as usize, output, &mut got).expect("in range");
+                let all = |at| (0..3).map(|from| number(from, 0, at)).sum();
+                assert!(got == bytes((0..count).map(all)), "{count} of {input:#x}");
+                group.between_hosts().straight - before.straight
+            };
+            // Two hosts: each puts the half that the other one adds, of its own sum.
+            let half = |count| if job.rank() == 2 { 0 } else { 4 * count as u64 };
+            for _ in 0..2 {
+                for at in [0, end] {
+                    assert_eq!(
+                        straight(at, at + OUT, 20_000),
+                        half(20_000),
+                        "at {at:#x} of rank {}",
+                        job.rank()
+                    );
+                    assert_eq!(straight(at, at, 20_000), half(20_000), "in place at {at:#x}");
+                    assert_eq!(straight(at, at + OUT, 512), 0, "a short one");
+                }
+                assert_eq!(straight(0, end, 1000), half(1000), "from one to the other");
+                group.reset_across(job).expect("all do");
+            }
+            let put = group.between_hosts();
+            assert_eq!(put, ggas_coll::BetweenHosts::default(), "it is new");
+        });
+    }
+}
+
 #[test]
 fn a_death_ends_a_collective_on_all_hosts() {
     if crate::wire::is_there() {
