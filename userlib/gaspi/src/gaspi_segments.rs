@@ -140,9 +140,10 @@ impl Gaspi {
             tracing::warn!(
                 "memory of segment {id} is not given back: a process has stopped that stores to it ({error})"
             );
-            std::mem::forget(segment);
+            std::mem::forget(segment.clone());
         }
         shared.segments.delete(shared.me, id)?;
+        shared.gpu.segment_deleted(&segment);
         self.statistics().one(Counter::NumberOfSegmentDelete);
         Ok(())
     }

@@ -342,6 +342,15 @@ impl Segments {
         own.iter().enumerate().filter_map(here).collect()
     }
 
+    /// The segment of memory of its own that has this address.
+    pub(crate) fn allocated_at(&self, address: u64) -> Option<Arc<Segment>> {
+        let has = |segment: &Arc<Segment>| segment.allocated().is_some_and(|place| place.contains(&address));
+        self.own().iter().find_map(|slot| match slot {
+            Slot::Here(segment) if has(segment) => Some(segment.clone()),
+            _ => None,
+        })
+    }
+
     /// What a rank said of its segment.
     pub(crate) fn learn(&self, rank: usize, id: u8, place: Option<Place>, there: Option<There>) {
         let mut theirs = self.theirs.write().unwrap_or_else(PoisonError::into_inner);

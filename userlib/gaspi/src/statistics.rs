@@ -46,6 +46,7 @@ counters! {
     TimeInWait: "microseconds in waits on queues",
     TimeInWaitSome: "microseconds in waits for notifications",
     TimeWaitingInGaspi: "microseconds in all of these waits",
+    BytesStraight: "bytes of GPU collectives that went to other hosts from segments, without a copy",
 }
 
 /// The counters of a process. They count unless the verbosity is 0.
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(statistics.get(Counter::BytesWritten), 5);
         statistics.reset(Counter::BytesWritten);
         assert_eq!(statistics.get(Counter::BytesWritten), 0);
-        assert_eq!((Counter::ALL.len(), Counter::ALL[17]), (18, Counter::TimeWaitingInGaspi));
+        assert_eq!((Counter::ALL.len(), Counter::ALL[17]), (19, Counter::TimeWaitingInGaspi));
         assert!(Counter::ALL.iter().enumerate().all(|(at, counter)| *counter as usize == at));
     }
 }

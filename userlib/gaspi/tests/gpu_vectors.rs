@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ggas_gaspi::{
-    Datatype, GROUP_ALL, Gaspi, GaspiError, GpuConfig, GpuWay, Notice, Operation, Policy, Timeout,
+    Counter, Datatype, GROUP_ALL, Gaspi, GaspiError, GpuConfig, GpuWay, Notice, Operation, Policy, Timeout,
 };
 use jobs::{BLOCK, job};
 
@@ -173,6 +173,64 @@ fn vectors_in_bound_memory_may_go_on_behind_the_segment() {
             .unwrap();
         gaspi.segment_delete(0).unwrap();
         assert_eq!(numbers, vec![2; 2048]);
+    });
+}
+
+/// Bytes that went to other hosts without a copy.
+fn straight(gaspi: &Gaspi) -> u64 {
+    gaspi.statistics().get(Counter::BytesStraight)
+}
+
+/// Whether a mapping of this process begins there and has so many bytes, in whole pages.
+fn is_mapped(at: *mut u8, bytes: u64) -> bool {
+    let place = format!("{:x}-{:x} ", at as u64, at as u64 + bytes.next_multiple_of(4096));
+    std::fs::read_to_string("/proc/self/maps").expect("maps").lines().any(|line| line.starts_with(&place))
+}
+
+/// One that was deleted is let go of at once, and a new one with its id is found.
+#[test]
+fn vectors_in_segments_go_to_other_hosts_without_a_copy() {
+    job("vectors_in_segments_go_to_other_hosts_without_a_copy", 3, |gaspi| {
+        init(gaspi, GpuWay::Auto);
+        const COUNT: usize = 100_000;
+        let bytes = 64 << 20;
+        // Of two hosts each puts the half that the other one adds.
+        let leads = jobs::is_over_hosts() && gaspi.rank() < 2 && ggas_gpu::probe().is_err();
+        let sums = |at: *mut u8, count: usize| {
+            let before = straight(gaspi);
+            // SAFETY: within the memory, and nobody else uses it.
+            unsafe { gaspi.gpu_allreduce(GROUP_ALL, at, at, count, Operation::Sum, Datatype::Int, BLOCK) }
+                .unwrap();
+            straight(gaspi) - before
+        };
+        for _ in 0..2 {
+            gaspi.segment_create_on(0, bytes, GROUP_ALL, BLOCK, Policy::Gpu).unwrap();
+            let at = gaspi.segment_ptr(0).unwrap();
+            let own = (i32::from(gaspi.rank()) + 1).to_ne_bytes().repeat(COUNT);
+            gaspi.store(0, 4096, &own).unwrap();
+            let vector = at.wrapping_add(4096);
+            assert_eq!(sums(vector, COUNT), if leads { 2 * COUNT as u64 } else { 0 });
+            let mut got = vec![0; 4 * COUNT];
+            gaspi.load(0, 4096, &mut got).unwrap();
+            assert!(got == 6_i32.to_ne_bytes().repeat(COUNT), "a wrong sum");
+            assert_eq!(sums(vector, 1000), 0, "a short one goes in one round");
+            gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+            let was_there = is_mapped(at, bytes);
+            gaspi.segment_delete(0).unwrap();
+            assert!(
+                (was_there || ggas_gpu::probe().is_ok()) && !is_mapped(at, bytes),
+                "it is kept behind its end"
+            );
+        }
+        if ggas_gpu::probe().is_err() {
+            let mut numbers = vec![1_i32; COUNT];
+            let at = numbers.as_mut_ptr().cast();
+            // SAFETY: the memory stays until the segment was deleted, and nothing refers to it meanwhile.
+            unsafe { gaspi.segment_bind(0, at, 4 * COUNT as u64) }.unwrap();
+            assert_eq!(sums(at, COUNT), 0, "the program's memory may go with the segment");
+            gaspi.segment_delete(0).unwrap();
+            assert_eq!(numbers, vec![3; COUNT]);
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 //! Segments in the memory of GPUs (thesis 4.4), or of executors in their place, and segments that kernels reach.
 
+mod attached;
 mod calls;
 mod config;
 mod context;
@@ -11,6 +12,7 @@ mod pieces;
 mod reduce;
 mod staged;
 mod standby;
+mod sums;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -29,8 +31,8 @@ pub(crate) use memory::{Memory, Told};
 pub(crate) use near::{Near, Nears};
 
 use direct::Lanes;
-use reduce::Sums;
 use staged::Staging;
+use sums::Sums;
 
 /// What a process has of GPUs.
 #[derive(Debug, Default)]

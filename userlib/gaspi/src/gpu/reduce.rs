@@ -1,45 +1,24 @@
 //! Collectives of long vectors in GPU memory: by what processes that share GPUs have for that ([`ggas_shared_gpu`]), or in pieces through
 //! the host.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ggas::Processor;
 use ggas_coll::Tuning;
 use ggas_shared_gpu::{Config, Element, Hierarchy, HierarchyConfig, Op, SharedGpuError, Vector};
 
-use super::{GpuWay, Gpus};
+use super::GpuWay;
+use super::attached::Segments;
+use super::sums::{OfGroup, Way, locked};
 use crate::error::because;
+use crate::statistics::Counter;
 use crate::{Datatype, Gaspi, GaspiError, Operation, Timeout};
 
 /// What stands for no time limit: a death ends a wait before.
 const LONG: Duration = Duration::from_secs(1 << 30);
 /// Least bound of a wait of a set-up, in which all members take part: one that gave up where the others did not would need them again.
 const SET_UP_MIN: Duration = Duration::from_secs(10);
-
-/// What a process has for its groups' collectives. Threads that call for different groups do not wait for each other.
-#[derive(Debug, Default)]
-pub(super) struct Sums(Mutex<HashMap<u8, Arc<Mutex<OfGroup>>>>);
-
-#[derive(Debug, Default)]
-pub(super) struct OfGroup {
-    way: Way,
-    /// Elements that a call through the host which timed out is done with.
-    pub(super) done: usize,
-}
-
-/// How a group goes about it.
-#[derive(Debug, Default)]
-enum Way {
-    /// To be found by its first call, or by the first behind one that failed.
-    #[default]
-    Unknown,
-    Shared(Box<Hierarchy>),
-    /// The GPUs cannot share memory, or do not reach each other.
-    Pieces,
-}
 
 /// What the members of a group do together. Roots are ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +52,15 @@ impl Call {
         })
     }
 
+    /// Whether a rank has a result.
+    fn takes(&self, me: u16) -> bool {
+        !matches!(self.what, What::Reduce(_, root) if me != root)
+    }
+
     fn root(&self) -> Option<u16> {
         match self.what {
             What::Reduce(_, root) | What::Broadcast(root) => Some(root),
             _ => None,
-        }
-    }
-}
-
-impl Sums {
-    fn of(&self, group: u8) -> Arc<Mutex<OfGroup>> {
-        locked(&self.0).entry(group).or_default().clone()
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Gpus {
-    /// Another group may get its id.
-    pub(crate) fn group_deleted(&self, group: u8) {
-        if let Some(begun) = self.begun() {
-            locked(&begun.sums.0).remove(&group);
         }
     }
 }
@@ -216,19 +181,36 @@ impl Gaspi {
             return Err(GaspiError::Rank);
         }
         let sizes = call.bytes(self.rank(), ranks.len()).ok_or(GaspiError::Number)?;
-        let takes = !matches!(call.what, What::Reduce(_, root) if self.rank() != root);
+        let takes = call.takes(self.rank());
         let ends = std::iter::once((call.send, sizes.0)).chain(takes.then_some((call.receive, sizes.1)));
         for (at, bytes) in ends {
             self.check_vector(at, bytes, call.datatype)?;
         }
-        let of_group = begun.sums.of(group);
-        let mut of_group = locked(&of_group);
+        let kept = begun.sums.of(group);
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.gpu_collective_of(&mut locked(&kept.calls), group, &ranks, call, sizes) };
+        kept.let_go();
+        done
+    }
+
+    /// # Safety
+    /// As of [`gpu_collective`](Self::gpu_collective).
+    unsafe fn gpu_collective_of(
+        &self,
+        of_group: &mut OfGroup,
+        group: u8,
+        ranks: &[u16],
+        call: &Call,
+        sizes: (usize, usize),
+    ) -> Result<(), GaspiError> {
+        let begun = self.shared.gpu.begun().ok_or(GaspiError::Failed)?;
+        let takes = call.takes(self.rank());
         let is_ours = begun.config.way != GpuWay::Card;
         if is_ours && !matches!(of_group.way, Way::Pieces) {
             let bound = bound(call.timeout)?;
             if matches!(of_group.way, Way::Unknown) {
                 let bound = bound.max(SET_UP_MIN);
-                of_group.way = self.way(group, &ranks, &begun.processor, bound, call.timeout)?;
+                of_group.way = self.way(group, ranks, &begun.processor, bound, call.timeout)?;
             }
         }
         match &mut of_group.way {
@@ -236,14 +218,19 @@ impl Gaspi {
             Way::Shared(all) if is_ours => unsafe {
                 let own = borrow(&begun.processor, call.send, sizes.0)?;
                 let result = takes.then(|| borrow(&begun.processor, call.receive, sizes.1)).transpose()?;
+                let (segments, processor) = (&self.shared.segments, &begun.processor);
+                of_group.attached.add(all, segments, processor, [call.send as u64, call.receive as u64]);
+                let before = all.straight_bytes();
                 let done = shared(all, &own, result.as_ref(), call);
+                self.statistics().add(Counter::BytesStraight, all.straight_bytes() - before);
                 if all.is_broken() {
                     of_group.way = Way::Unknown;
+                    of_group.attached = Segments::default();
                 }
                 done.map_err(|error| self.told(error))
             },
             // SAFETY: likewise.
-            _ => unsafe { self.in_pieces(&mut of_group.done, group, &ranks, call) },
+            _ => unsafe { self.in_pieces(&mut of_group.done, group, ranks, call) },
         }
     }
 
