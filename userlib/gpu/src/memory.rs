@@ -1,5 +1,6 @@
 //! Memory of a GPU, and how the host reads and writes it.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -222,23 +223,45 @@ impl Staging {
     fn copy(&self, dst: u64, src: u64, len: usize) -> Result<(), GpuError> {
         // SAFETY: one side is this buffer, which the caller does not touch until `wait` returns; the other is GPU
         // memory that the caller of `read` or `write` holds.
-        unsafe { self.stream.copy(dst, src, len)? };
+        unsafe { self.queue(dst, src, len)? };
+        self.wait()
+    }
+
+    /// Begins a copy.
+    ///
+    /// # Safety
+    /// As of [`Stream::copy`], until [`wait`](Self::wait) has returned or, where it fails, no work that was given up is under way.
+    pub unsafe fn queue(&self, dst: u64, src: u64, len: usize) -> Result<(), GpuError> {
+        // SAFETY: passed on.
+        unsafe { self.stream.copy(dst, src, len) }
+    }
+
+    /// Waits for all that was begun.
+    pub fn wait(&self) -> Result<(), GpuError> {
         self.stream.wait("a copy between host and GPU memory", COPY_TIMEOUT)
     }
 }
 
 /// Allocates zeroed page-locked host memory that all GPUs access at its own address, never freed.
 pub(crate) fn pinned(gpu: &Gpu, bytes: usize) -> Result<&'static mut [u8], GpuError> {
+    let memory = lock_pages(gpu, bytes)?;
+    // SAFETY: so many zeroed bytes are ours for good.
+    Ok(unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), bytes) })
+}
+
+/// Allocates zeroed page-locked host memory that all GPUs access at its own address, for the caller to free.
+pub(crate) fn lock_pages(gpu: &Gpu, bytes: usize) -> Result<NonNull<u8>, GpuError> {
     const PORTABLE_MAPPED: u32 =
         cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE | cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
     gpu.enter()?;
     let mut memory = std::ptr::null_mut();
     // SAFETY: `memory` is written on success.
     let result = unsafe { cuMemHostAlloc(&mut memory, bytes, PORTABLE_MAPPED) };
-    gpu.check("cuMemHostAlloc", result).map_err(|error| out_of_memory(gpu, bytes, error))?;
-    // SAFETY: the driver returned `bytes` bytes that are ours for good.
-    unsafe {
-        std::ptr::write_bytes(memory.cast::<u8>(), 0, bytes);
-        Ok(std::slice::from_raw_parts_mut(memory.cast::<u8>(), bytes))
-    }
+    let allocated = gpu.check("cuMemHostAlloc", result);
+    allocated.map_err(|error| out_of_memory(gpu, bytes, error))?;
+    let none = GpuError::OutOfMemory { gpu: gpu.ordinal(), bytes };
+    let memory = NonNull::new(memory.cast::<u8>()).ok_or(none)?;
+    // SAFETY: the driver returned so many bytes.
+    unsafe { memory.write_bytes(0, bytes) };
+    Ok(memory)
 }

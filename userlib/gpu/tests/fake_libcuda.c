@@ -48,7 +48,19 @@ int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(d
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { *stream = (void *)1; return OK; }
 int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int error, const char **text) { *text = "fake"; return OK; }
-int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) { return posix_memalign(memory, 4096, bytes); }
+
+/* Host memory with locked pages, which is not zero at first, and how many such pieces there are. */
+static int pinned;
+int fake_pinned(void) { return pinned; }
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+	if (posix_memalign(memory, 4096, bytes))
+		return INVALID;
+	memset(*memory, 0xee, bytes);
+	pinned++;
+	return OK;
+}
+int cuMemFreeHost(void *memory) { free(memory); pinned--; return OK; }
 
 /* The context that is current to a thread: its GPU's number, plus one. */
 static __thread long current;

@@ -1,11 +1,13 @@
 //! Memory of GPUs that several processes map, on a libcuda whose GPUs are host memory (`fake_libcuda.c`).
 
+mod fake;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::process::Command;
 
 use ggas_gpu::{Gpu, GpuError, GpuPart, GpuWindow};
+
+use crate::fake::in_a_child;
 
 /// Bytes that are used of each part.
 const BYTES: usize = 3 << 20;
@@ -23,25 +25,6 @@ fn gpus_without_a_path_are_named() {
 #[test]
 fn a_gpu_whose_memory_cannot_be_passed_on_is_named() {
     in_a_child("child_without_handles", Some("FAKE_NO_HANDLES"));
-}
-
-/// Runs a test on the fake libcuda, with a variable set.
-fn in_a_child(test: &str, variable: Option<&str>) {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_libcuda.c");
-    let library = folder.join("libcuda.so");
-    let built =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status().unwrap();
-    assert!(built.success());
-    // Libcuda is loaded once in a process, so the checks run in a child that finds this one.
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .env("LD_LIBRARY_PATH", &folder)
-        .envs(variable.map(|name| (name, "1")))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The window as one of two processes sees it; the other's part is known by a descriptor only.

@@ -11,6 +11,7 @@ use crate::text;
 pub fn checks(suite: &mut Suite, gpus: &[Module]) {
     let first = &gpus[0];
     suite.check("device memory: zeroed, written, read, bounds", || device_memory(first.gpu()));
+    suite.check("page-locked memory: zeroed, copied part by part, bounds", || page_locked(first.gpu()));
     suite.check("host memory: unaligned and shared pages, mapped again", || host_memory(first));
     suite.check("host memory: refusals", || host_refusals(first.gpu()));
     suite.check("memory of another device: what is none is refused", || no_device_memory(first.gpu()));
@@ -46,6 +47,37 @@ fn device_memory(gpu: &Gpu) -> Outcome {
     match gpu.alloc(1 << 50) {
         Err(GpuError::OutOfMemory { .. }) => Ok("1 PiB refused as out of memory".into()),
         other => Err(format!("1 PiB: {other:?}")),
+    }
+}
+
+fn page_locked(gpu: &Gpu) -> Outcome {
+    let (buffer, pinned) = (gpu.alloc(1 << 20).map_err(text)?, gpu.alloc_pinned(1 << 20).map_err(text)?);
+    let bytes = || {
+        // SAFETY: as many as there are, and no copy is under way.
+        unsafe { std::slice::from_raw_parts(pinned.as_ptr(), pinned.len()) }
+    };
+    if bytes().iter().any(|byte| *byte != 0) {
+        return Err("not zeroed".into());
+    }
+    let data = pattern(buffer.len(), 2);
+    buffer.write(0, &data).map_err(text)?;
+    // Every other 4 KiB, and back to where the others were.
+    let parts = |first: usize| (first..256).step_by(2).map(|part| (part << 12, 1 << 12));
+    pinned.gather(100, &buffer, parts(0)).map_err(text)?;
+    let gathered: Vec<u8> =
+        parts(0).flat_map(|(offset, len)| data[offset..offset + len].iter().copied()).collect();
+    if bytes()[100..100 + gathered.len()] != gathered {
+        return Err("other bytes came than there were".into());
+    }
+    pinned.scatter(100, &buffer, parts(1)).map_err(text)?;
+    let mut after = vec![0; data.len()];
+    buffer.read(0, &mut after).map_err(text)?;
+    if after.chunks(2 << 12).zip(data.chunks(2 << 12)).any(|(now, was)| now[1 << 12..] != was[..1 << 12]) {
+        return Err("other bytes went than came".into());
+    }
+    match pinned.gather((1 << 20) - 7, &buffer, std::iter::once((0, 8))) {
+        Err(GpuError::OutOfRange { .. }) => Ok(format!("{} parts at once", parts(0).count())),
+        other => Err(format!("a copy past the end: {other:?}")),
     }
 }
 

@@ -1,0 +1,23 @@
+//! Tests on a libcuda whose GPUs are host memory (`fake_libcuda.c`).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Runs a test on the fake libcuda, with a variable set.
+pub fn in_a_child(test: &str, variable: Option<&str>) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_libcuda.c");
+    let library = folder.join("libcuda.so");
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status().unwrap();
+    assert!(built.success());
+    // Libcuda is loaded once in a process, so the checks run in a child that finds this one.
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .envs(variable.map(|name| (name, "1")))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
