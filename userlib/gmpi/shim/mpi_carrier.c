@@ -281,11 +281,12 @@ int gmpi_shim_start(const struct gmpi_shim_call *call, uint64_t *number)
 
 static void tell(struct gmpi_shim_status *out, const MPI_Status *status)
 {
-	int bytes = 0;
+	MPI_Count bytes = 0;
 
 	out->source = status->MPI_SOURCE == MPI_ANY_SOURCE ? GMPI_ANY_SOURCE : status->MPI_SOURCE;
 	out->tag = status->MPI_TAG == MPI_ANY_TAG ? GMPI_ANY_TAG : status->MPI_TAG;
-	MPI_Get_count(status, MPI_BYTE, &bytes);
+	/* A count that is an int has no more than 2 GiB, and what is told here is what is stored. */
+	MPI_Get_elements_x(status, MPI_BYTE, &bytes);
 	out->bytes = bytes == MPI_UNDEFINED ? 0 : bytes;
 }
 

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define GMPI_SHIM_VERSION	3
+#define GMPI_SHIM_VERSION	4
 
 #define GMPI_SHIM_SEND		1
 #define GMPI_SHIM_RECV		2

@@ -85,17 +85,22 @@ impl Span {
     /// Copies its bytes out.
     pub(crate) fn read(&self) -> Result<Vec<u8>, MemoryError> {
         let mut bytes = vec![0; self.len];
-        let mut rest = &mut bytes[..];
+        self.read_into(&mut bytes).map(|()| bytes)
+    }
+
+    /// The same into as many bytes as it has.
+    pub(crate) fn read_into(&self, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        let mut rest = bytes;
         for (offset, len) in self.parts(0, self.len) {
             let (part, behind) = rest.split_at_mut(len);
             self.memory.read(offset, part)?;
             rest = behind;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Where its bytes `at` to `at + len` lie in the memory, in their order.
-    fn parts(&self, at: usize, len: usize) -> Box<dyn Iterator<Item = (usize, usize)>> {
+    pub(crate) fn parts(&self, at: usize, len: usize) -> Box<dyn Iterator<Item = (usize, usize)>> {
         let first = self.offset;
         match self.shape {
             Some(shape) => Box::new(

@@ -56,6 +56,7 @@ pub fn everything(here: &Here) {
     later(here);
     rooted(here);
     typed(here);
+    wider(here);
     wrong(here);
     others(here);
 }
@@ -178,6 +179,40 @@ fn typed(here: &Here) {
             between.into_iter().all(|i| apart[i] == 7 + 2 * longs as u64 + i as u64),
             "{rows} rows: others"
         );
+    }
+}
+
+/// Receives that have more room than there comes, or less: what is behind a message stays as it is.
+fn wider(here: &Here) {
+    let (rank, size) = (u64::from(here.gmpi.rank()), u64::from(here.gmpi.size()));
+    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+    let (at, half) = (here.at(0), here.at(BYTES / 2));
+    for (room, came) in [(30_000u64, 100u64), (30_000, 29_999), (100, 3), (100, 300)] {
+        let fits = came.min(room);
+        let script = Script::default()
+            .call(SELFTEST_GMPI_FILL, &[at, came, 1000 * rank])
+            .call(SELFTEST_GMPI_FILL, &[half, room + 1, 5])
+            .call(GMPI_CALL_IRECV, &[half, room, LONG, before, 9, WORLD])
+            .request(0)
+            // MPI forbids it to programs: here it shows whether the place was copied, and comes back as it was.
+            .call(SELFTEST_GMPI_FILL, &[half + 8 * fits, room + 1 - fits, 6])
+            .call(GMPI_CALL_ISEND, &[at, came, LONG, next, 9, WORLD])
+            .request(1)
+            .call(GMPI_CALL_WAITALL, &[2])
+            .request(0)
+            .status(0);
+        let (results, cut) = (here.run(script), came > room);
+        let error = if cut { GMPI_ERR_IN_STATUS } else { 0 };
+        assert_eq!(results.errors(0), [0, 0, 0, 0, 0, error]);
+        let (.., error, bytes) = results.status(0);
+        let wanted = if cut { (GMPI_ERR_TRUNCATE, bytes) } else { (0, 8 * came) };
+        assert_eq!((error, bytes), wanted, "{room} {came}");
+        let there = here.read(BYTES / 2, room as usize + 1);
+        let (message, behind) = there.split_at(fits as usize);
+        let is_there = message.iter().copied().eq(1000 * before..1000 * before + fits);
+        // How much of a longer message a library leaves is its own matter.
+        assert!(is_there || cut && message.iter().copied().eq(5..5 + fits), "{room} {came}: {message:?}");
+        assert!(behind.iter().copied().eq(6..6 + behind.len() as u64), "{room} {came}: {behind:?}");
     }
 }
 

@@ -14,6 +14,7 @@ use ggas_gmpi::{Comm, Config, Gmpi, GmpiError, Joined, Placement, Staging};
 use ggas_selftest::args::SELFTEST_GMPI_FILL;
 
 use crate::calls::everything;
+use crate::places::receives_do_not_read_their_place;
 use crate::start::{Here, again, by_mpi, libraries, part, two_by};
 use crate::world::{BYTES, LONG, SOON, Script, WORLD, config};
 
@@ -26,6 +27,7 @@ fn everything_by_mpi_libraries() {
             println!("{}", gmpi.carrier());
             let here = Here::with(gmpi, processor);
             everything(&here);
+            receives_do_not_read_their_place(&here);
             here.gmpi.close().expect("all came");
         }
         Some(_) => {
@@ -35,6 +37,7 @@ fn everything_by_mpi_libraries() {
             let here =
                 Here::with(Gmpi::mpi(&processor, &config, Staging::Always).expect("all came"), processor);
             everything(&here);
+            receives_do_not_read_their_place(&here);
             here.gmpi.close().expect("all came");
         }
         None => {

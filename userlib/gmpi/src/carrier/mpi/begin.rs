@@ -3,6 +3,7 @@
 use std::ptr::{null, null_mut};
 
 use super::shim::{self, Call};
+use super::stage::Copied;
 use super::{Mpi, Staging, Started, class, count, say_why};
 use crate::carrier::{Carrier, Comm, Operation, Token, Type};
 use crate::memory::Span;
@@ -115,13 +116,15 @@ impl Mpi {
     pub(super) fn begin(&mut self, operation: &Operation, short: Option<&[u8]>) -> Result<Token, Class> {
         self.reap();
         let (mut call, from, to) = self.call(operation)?;
-        let read = |span: &Span| span.read().map_err(|_| Class::INTERN);
         let status = Status { source: call.rank, tag: call.tag, ..Status::EMPTY };
         let receives = call.kind == shim::RECV;
         let keeps = short.is_some() && to.is_some_and(|to| to.len <= layout::GMPI_ANSWER_MESSAGE as usize);
-        let (from_copy, to_copy) = (Vec::new(), Vec::new());
+        let (from_copy, to_copy) = (Copied::none(), Copied::none());
         let mut started = Started {
             receives,
+            // All that comes is stored and nothing else, so that what was there need not be copied: across a bus that takes as long
+            // as the message.
+            fills: receives || call.kind == shim::GET,
             room: to.map_or(0, |to| to.len as u64),
             to: None,
             from_copy,
@@ -129,6 +132,39 @@ impl Mpi {
             keeps,
             status,
         };
+        let begun = self.copy(operation, (from, to), short, &mut call, &mut started).and_then(|()| {
+            let mut token = 0;
+            // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
+            // over: attached memory as long as the daemon, copies as long as the entry below.
+            class(unsafe { (self.shim.start)(&call, &mut token) }).map(|()| token)
+        });
+        let token = match begun {
+            Ok(token) => token,
+            Err(class) => {
+                self.stage.give_back(started.from_copy);
+                self.stage.give_back(started.to_copy);
+                if matches!(operation, Operation::Put { .. } | Operation::Get { .. }) {
+                    say_why(class);
+                }
+                return Err(class);
+            }
+        };
+        self.started.insert(token, started);
+        if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
+            self.one_sided.push((*win, *rank, token));
+        }
+        Ok(token)
+    }
+
+    /// What the library gets in place of spans' memory.
+    fn copy(
+        &mut self,
+        operation: &Operation,
+        (from, to): (Option<&Span>, Option<&Span>),
+        short: Option<&[u8]>,
+        call: &mut Call,
+        started: &mut Started,
+    ) -> Result<(), Class> {
         // What is sent from where it arrives is sent in place; what lies across that is copied, as MPI forbids it.
         let place = |from: &Span, to: &Span| Some(to.address() + self.offset_in_place(operation, from)?);
         let in_place = from.zip(to).is_some_and(|(from, to)| Some(from.address()) == place(from, to));
@@ -138,33 +174,28 @@ impl Mpi {
         if let Some(to) = to {
             call.to = to.address() as *mut _;
             // The address of a copy of nothing may be what a library calls MPI_IN_PLACE.
-            if to.len > 0 && (keeps || self.stages(to, operation)) {
-                started.to_copy = if keeps { vec![0; to.len] } else { read(to)? };
-                call.to = started.to_copy.as_mut_ptr().cast();
+            if to.len > 0 && (started.keeps || self.stages(to, operation)) {
+                started.to_copy = match (started.keeps, started.fills) {
+                    (true, _) => Copied::Own(vec![0; to.len]),
+                    (_, true) => self.stage.room(to.len),
+                    _ => self.stage.read(to).map_err(|_| Class::INTERN)?,
+                };
+                call.to = self.stage.address(&mut started.to_copy).cast();
                 started.to = Some(to.clone());
             }
         }
-        if let Some(from) = from.filter(|_| !in_place || keeps) {
+        if let Some(from) = from.filter(|_| !in_place || started.keeps) {
             call.from = from.address() as *const _;
             let short = short.filter(|bytes| bytes.len() == from.len);
             if from.len > 0 && (short.is_some() || across || self.stages(from, operation)) {
-                started.from_copy = short.map_or_else(|| read(from), |bytes| Ok(bytes.to_vec()))?;
-                call.from = started.from_copy.as_ptr().cast();
+                started.from_copy = match short {
+                    Some(bytes) => Copied::Own(bytes.to_vec()),
+                    None => self.stage.read(from).map_err(|_| Class::INTERN)?,
+                };
+                call.from = self.stage.address(&mut started.from_copy).cast_const().cast();
             }
         }
-        let mut token = 0;
-        // SAFETY: communicator and window are ones; the buffers are as long as the counts say, and live until the operation is
-        // over: attached memory as long as the daemon, copies as long as the entry below.
-        let begun = class(unsafe { (self.shim.start)(&call, &mut token) });
-        if let (Err(class), Operation::Put { .. } | Operation::Get { .. }) = (begun, operation) {
-            say_why(class);
-        }
-        begun?;
-        self.started.insert(token, started);
-        if let Operation::Put { rank, win, .. } | Operation::Get { rank, win, .. } = operation {
-            self.one_sided.push((*win, *rank, token));
-        }
-        Ok(token)
+        Ok(())
     }
 
     /// Where the own part is in what arrives; `None`: that is not all of what is sent.

@@ -5,6 +5,7 @@ mod begin;
 mod compile;
 mod meet;
 mod shim;
+mod stage;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use ggas::kernels::KernelMem;
 use ggas_clock::Clock;
 
 use self::shim::{Shim, Told};
+use self::stage::{Copied, Stage};
 use super::{Carrier, Comm, Operation, Place, Token, Type, Win};
 use crate::memory::{Landed, Span};
 use crate::{Class, GmpiError, Status, layout};
@@ -31,12 +33,14 @@ pub enum Staging {
 /// An operation, and copies that the library uses in place of kernels' memory.
 struct Started {
     receives: bool,
+    /// What arrives is stored, and nothing where it fails.
+    fills: bool,
     /// Bytes that it has room for.
     room: u64,
     /// Where what arrives goes in the end.
     to: Option<Span>,
-    from_copy: Vec<u8>,
-    to_copy: Vec<u8>,
+    from_copy: Copied,
+    to_copy: Copied,
     /// What arrives is kept, not stored.
     keeps: bool,
     status: Status,
@@ -56,6 +60,7 @@ pub struct Mpi {
     /// Of attached memory, by its number: whether it is a GPU's that the library may not have, as one that opens IPC handles fails, or
     /// worse, where there is none.
     unshareable: Vec<bool>,
+    stage: Stage,
     comms: Vec<Option<Place>>,
     windows: Vec<Option<Window>>,
     started: HashMap<Token, Started>,
@@ -141,6 +146,7 @@ impl Mpi {
             staging,
             takes_gpu,
             unshareable: Vec::new(),
+            stage: Stage::default(),
             comms: Vec::new(),
             windows: Vec::new(),
             started: HashMap::new(),
@@ -165,6 +171,43 @@ impl Mpi {
 
     fn place_of(&self, comm: Comm) -> Result<Place, Class> {
         self.comms.get(comm).copied().flatten().ok_or(Class::COMM)
+    }
+
+    /// An operation is over: what has arrived in a copy is kept, or goes to its place, `bytes` of a receive.
+    fn arrive(
+        &mut self,
+        token: Token,
+        started: Started,
+        ended: Result<(), Class>,
+        bytes: usize,
+    ) -> Result<(), Class> {
+        let Started { receives, fills, room, to, from_copy, to_copy, keeps, .. } = started;
+        self.stage.give_back(from_copy);
+        let Some(at) = to else { return Ok(()) };
+        match to_copy {
+            Copied::Own(mut came) if keeps => {
+                match ended {
+                    Ok(()) if receives => came.truncate(bytes),
+                    Ok(()) | Err(Class::TRUNCATE) => {}
+                    Err(_) => came.clear(),
+                }
+                if !came.is_empty() {
+                    self.landed.insert(token, Landed { at, bytes: came });
+                }
+                Ok(())
+            }
+            // How much of a longer message a library leaves is its own matter.
+            copied if fills && ended.is_err() => {
+                self.stage.give_back(copied);
+                Ok(())
+            }
+            copied => {
+                let len = if receives { bytes } else { room as usize };
+                self.stage.write(&copied, &at, len).map_err(|_| Class::INTERN)?;
+                self.stage.give_back(copied);
+                Ok(())
+            }
+        }
     }
 
     /// A member of the world.
@@ -200,6 +243,7 @@ impl Carrier for Mpi {
             self.unshareable.resize(index + 1, false);
         }
         self.unshareable[index] = shut;
+        self.stage.attach(&memory, self.staging);
         Ok(())
     }
 
@@ -233,7 +277,7 @@ impl Carrier for Mpi {
         if over == 0 {
             return None;
         }
-        let Started { receives, room, to, to_copy, keeps, status, .. } = self.started.remove(&token)?;
+        let started = self.started.remove(&token)?;
         if let Err(class) = ended
             && self.one_sided.iter().any(|(.., one_sided)| *one_sided == token)
         {
@@ -241,27 +285,12 @@ impl Carrier for Mpi {
         }
         // Its number may be another request's from now on.
         self.one_sided.retain(|(.., one_sided)| *one_sided != token);
-        let status = if receives { status_of(told) } else { status };
+        let status = if started.receives { status_of(told) } else { started.status };
         // MPICH 5.0.2 ends some receives of longer messages, from anybody, without an error.
-        let ended = if receives && status.bytes > room { ended.and(Err(Class::TRUNCATE)) } else { ended };
-        let written = match to {
-            Some(at) if keeps => {
-                let mut bytes = to_copy;
-                match ended {
-                    Ok(()) if receives => bytes.truncate(status.bytes as usize),
-                    Ok(()) => {}
-                    Err(Class::TRUNCATE) => {}
-                    Err(_) => bytes.clear(),
-                }
-                if !bytes.is_empty() {
-                    self.landed.insert(token, Landed { at, bytes });
-                }
-                Ok(())
-            }
-            Some(to) => to.write(0, &to_copy).map_err(|_| Class::INTERN),
-            None => Ok(()),
-        };
-        Some(ended.and(written).map(|()| status))
+        let longer = started.receives && status.bytes > started.room;
+        let ended = if longer { ended.and(Err(Class::TRUNCATE)) } else { ended };
+        let stored = self.arrive(token, started, ended, status.bytes as usize);
+        Some(ended.and(stored).map(|()| status))
     }
 
     fn forget(&mut self, token: Token) {
@@ -276,7 +305,7 @@ impl Carrier for Mpi {
         if let Some(started) = self.started.remove(&token) {
             // SAFETY: as above.
             unsafe { (self.shim.forget)(token, started.receives.into()) };
-            // The library may go on reading and writing them.
+            // The library may go on reading and writing them; pieces of the pool are nobody's any more.
             std::mem::forget((started.from_copy, started.to_copy));
         }
     }

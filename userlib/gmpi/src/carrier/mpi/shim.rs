@@ -8,7 +8,7 @@ use crate::GmpiError;
 use crate::library::{functions, said};
 
 /// `GMPI_SHIM_VERSION`.
-const VERSION: c_int = 3;
+const VERSION: c_int = 4;
 
 pub const SEND: i32 = 1;
 pub const RECV: i32 = 2;
