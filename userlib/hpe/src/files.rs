@@ -287,7 +287,8 @@ fn appends(file: RawFd) -> bool {
     unsafe { libc::fcntl(file, libc::F_GETFL) & libc::O_APPEND != 0 }
 }
 
-fn is_regular(file: RawFd) -> bool {
+/// Whether it is a regular file or a block device: what it holds is there, and not waited for.
+pub fn is_regular(file: RawFd) -> bool {
     // SAFETY: plain data that the call fills in.
     unsafe {
         let mut about: libc::stat = std::mem::zeroed();

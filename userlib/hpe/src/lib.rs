@@ -74,6 +74,7 @@ pub use context::{LockCounts, Locking, Wait};
 pub use copy::{Way, WayCounts};
 pub use direct::StorageLibrary;
 pub use error::{HpeError, Refusal};
+pub use files::is_regular;
 pub use launch::{Prepared, Use};
 pub use map::{Map, RemoteCounts};
 pub use pinned::{PinnedBuffers, PinnedCounts};

@@ -12,7 +12,8 @@ use std::process::Command;
 
 const TESTS: &str = "userlib/hpe/preload/tests";
 /// File calls in place of the C library's.
-const CALLS: [&str; 6] = ["read", "write", "pread", "pwrite", "fread", "fwrite"];
+const CALLS: [&str; 10] =
+    ["read", "write", "pread", "pwrite", "readv", "writev", "preadv", "pwritev", "fread", "fwrite"];
 /// As a shell reads what pkg-config prints: names in it may hold spaces.
 const BY_PKG_CONFIG: &str =
     r#"eval cc -Wall -Wextra -Werror -O1 '"$1"' $(pkg-config --cflags --libs ggas_hpe) -pthread -o '"$2"'"#;

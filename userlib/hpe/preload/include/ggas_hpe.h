@@ -3,8 +3,9 @@
  * Memory of devices for C programs, by pointers that file calls take too.
  *
  * libggas_hpe_preload.so has these functions, and its own read, write, pread,
- * pwrite, fread and fwrite: link it before the C library, or preload it into a
- * program that has pointers of devices from elsewhere (CUDA's).
+ * pwrite, readv, writev, preadv, pwritev, fread and fwrite: link it before the C
+ * library, or preload it into a program that has pointers of devices from
+ * elsewhere (CUDA's).
  * GGAS_HPE_DEVICES says how many devices of the CPU executor there are, 1 at
  * first; GPUs come behind them. GGAS_HPE_DIRECT_STORAGE=1 has long transfers
  * between files and GPUs go by libcufile (GPUDirect Storage), where it is there.

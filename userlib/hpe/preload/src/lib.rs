@@ -13,6 +13,7 @@ mod cancel;
 mod files;
 mod next;
 mod streams;
+mod vectors;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// Until then no pointer of a GPU is known, and the driver must not be asked: it may be the one that calls.

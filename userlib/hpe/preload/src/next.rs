@@ -42,6 +42,10 @@ next! {
     write(file: c_int, from: *const c_void, len: usize) -> isize;
     pread(file: c_int, into: *mut c_void, len: usize, offset: i64) -> isize;
     pwrite(file: c_int, from: *const c_void, len: usize, offset: i64) -> isize;
+    readv(file: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    preadv(file: c_int, parts: *const libc::iovec, count: c_int, offset: i64) -> isize;
+    pwritev(file: c_int, parts: *const libc::iovec, count: c_int, offset: i64) -> isize;
     fread(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
     fwrite(from: *const c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;
     fread_unlocked(into: *mut c_void, size: usize, count: usize, file: *mut libc::FILE) -> usize;

@@ -65,6 +65,12 @@ fn a_c_program_spreads_memory_over_devices() {
 }
 
 #[test]
+fn parts_of_the_host_and_of_devices_are_read_and_written_by_one_call() {
+    let program = linked("vectors");
+    assert_eq!(said_by(Command::new(&program).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
+}
+
+#[test]
 fn streams_and_threads_are_as_with_the_c_library_alone() {
     let program = linked("streams");
     assert_eq!(said_by(Command::new(&program).env("CUDA_VISIBLE_DEVICES", "")), "all well\n");
