@@ -80,7 +80,8 @@ GGAS_FN int ggas_edge_send(const ggas_window &window, const ggas_edge &edge, uin
 GGAS_FN int ggas_edge_send_grid(const ggas_window &window, const ggas_edge &edge, uint64_t round, uint64_t *counter,
 				uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_signal(&window, edge.node, edge.signal, line))
+	uint32_t by_grid = ggas_impl::traced(ggas_impl::trace_grid, line);
+	if (int error = ggas_impl::check_signal(&window, edge.node, edge.signal, by_grid))
 		return error;
 	int error = ggas_put_grid(&window, edge.node, edge.to, reinterpret_cast<const void *>(edge.from), edge.bytes, line);
 	if (ggas_last_block(counter) && !error && ggas_thread() == 0)

@@ -55,7 +55,8 @@ template <class T>
 GGAS_FN int ggas_store(const ggas_window *window, uint32_t node, uint64_t offset, T value,
 		       ggas_order order = ggas_order::relaxed, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_put(window, node, offset, sizeof(T), line))
+	uint32_t by = ggas_impl::traced(ggas_impl::trace_by(ggas_scope::thread), line);
+	if (int error = ggas_impl::check_put(window, node, offset, sizeof(T), by))
 		return error;
 	T *p = ggas_pointer_of_node<T>(window, node, offset);
 	if (order == ggas_order::relaxed)
@@ -68,7 +69,8 @@ template <class T>
 GGAS_FN T ggas_load(const ggas_window *window, uint32_t node, uint64_t offset, ggas_order order = ggas_order::relaxed,
 		    uint32_t line = __builtin_LINE())
 {
-	if (ggas_impl::check_put(window, node, offset, sizeof(T), line))
+	uint32_t by = ggas_impl::traced(ggas_impl::trace_by(ggas_scope::thread) | ggas_impl::trace_got, line);
+	if (ggas_impl::check_put(window, node, offset, sizeof(T), by))
 		return T();
 	const T *p = ggas_pointer_of_node<T>(window, node, offset);
 	return order == ggas_order::relaxed ? ggas_load_relaxed(p) : ggas_load_acquire(p);

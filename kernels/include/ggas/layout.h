@@ -164,11 +164,32 @@ struct ggas_window {
 	uint64_t base;		/* global base; 0: this window is not mapped for kernels */
 	uint64_t local;		/* local pointer of this node's part */
 	uint64_t stride;	/* bytes per node */
-	uint64_t size;		/* bytes of each part that the user may use */
+	uint64_t size;		/* bytes of each part that the user may use; 0: the window is traced (ggas_traced) */
 	uint32_t node;		/* rank of this node in the window */
 	uint32_t nodes;
 	uint64_t report;	/* struct ggas_report in host memory */
 	uint64_t timeout_ns;
+};
+
+#define GGAS_TRACED_RINGS	16	/* rings of packed puts in a window that are counted */
+
+/* Behind the report of a window of which somebody asks who puts how much to whom. Its `size` is 0 then, so that no access seems to
+ * fit, and each is looked at again where others are refused: what is not traced pays nothing. */
+struct ggas_traced {
+	uint64_t size;		/* the window's; 0: it is not traced */
+	uint64_t counts;	/* struct ggas_traced_node by node, in kernel memory */
+	uint64_t nodes;
+	/* Offset of rings, and the logarithm of their lines in the lowest byte; 0: free. What was put into them is told by themselves. */
+	uint64_t rings[GGAS_TRACED_RINGS];
+	uint64_t ring_bytes[GGAS_TRACED_RINGS];
+};
+
+/* What the kernels of a node moved to and from another one. */
+struct ggas_traced_node {
+	uint64_t put_bytes;
+	uint64_t puts;
+	uint64_t got_bytes;
+	uint64_t gets;
 };
 
 #define GGAS_TN_PUT		1

@@ -93,7 +93,8 @@ GGAS_DEFINE_PUTS(block)
 GGAS_FN int ggas_put_grid(const ggas_window *window, uint32_t node, uint64_t offset, const void *from, uint64_t bytes,
 			  uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_put(window, node, offset, bytes, line))
+	uint32_t by_grid = ggas_impl::traced(ggas_impl::trace_grid, line);
+	if (int error = ggas_impl::check_put(window, node, offset, bytes, by_grid))
 		return error;
 	ggas_copy_grid(ggas_pointer_of_node(window, node, offset), from, bytes);
 	return GGAS_OK;
@@ -104,9 +105,12 @@ GGAS_FN int ggas_put_grid(const ggas_window *window, uint32_t node, uint64_t off
 GGAS_FN int ggas_put_signal_grid(const ggas_window *window, uint32_t node, uint64_t offset, const void *from,
 				 uint64_t bytes, uint64_t signal, uint64_t value, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_put(window, node, offset, bytes, line))
+	uint32_t by_grid = ggas_impl::traced(ggas_impl::trace_grid, line);
+	if (int error = ggas_impl::check_put(window, node, offset, bytes, by_grid))
 		return error;
-	if (int error = ggas_impl::check_signal(window, node, signal, line))
+	/* Each block signals. */
+	uint32_t by_block = ggas_impl::traced(ggas_impl::trace_by(ggas_scope::block), line);
+	if (int error = ggas_impl::check_signal(window, node, signal, by_block))
 		return error;
 	ggas_copy_grid(ggas_pointer_of_node(window, node, offset), from, bytes);
 	ggas_syncthreads();
@@ -120,7 +124,8 @@ GGAS_FN int ggas_put_signal_grid(const ggas_window *window, uint32_t node, uint6
 GGAS_FN int ggas_put_bulk_block(const ggas_window *window, uint32_t node, uint64_t offset, const void *from,
 				uint64_t bytes, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_put(window, node, offset, bytes, line))
+	uint32_t by_block = ggas_impl::traced(ggas_impl::trace_by(ggas_scope::block), line);
+	if (int error = ggas_impl::check_put(window, node, offset, bytes, by_block))
 		return error;
 	ggas_impl::copy_bulk(ggas_pointer_of_node(window, node, offset), from, bytes);
 	return GGAS_OK;
@@ -128,7 +133,8 @@ GGAS_FN int ggas_put_bulk_block(const ggas_window *window, uint32_t node, uint64
 GGAS_FN int ggas_put_bulk_grid(const ggas_window *window, uint32_t node, uint64_t offset, const void *from,
 			       uint64_t bytes, uint32_t line = __builtin_LINE())
 {
-	if (int error = ggas_impl::check_put(window, node, offset, bytes, line))
+	uint32_t by_grid = ggas_impl::traced(ggas_impl::trace_grid, line);
+	if (int error = ggas_impl::check_put(window, node, offset, bytes, by_grid))
 		return error;
 	ggas_impl::put_share share = ggas_impl::share_of_block(bytes, 128);
 	ggas_impl::copy_bulk(ggas_pointer_of_node(window, node, offset + share.offset),

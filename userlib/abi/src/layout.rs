@@ -26,6 +26,7 @@ pub const GGAS_WAIT_QUEUE_NOTIFIED: u32 = 13;
 pub const GGAS_WAIT_ANSWER: u32 = 14;
 pub const GGAS_REPLAY_ENTRIES: u32 = 256;
 pub const GGAS_VELO_WORDS: u32 = 16;
+pub const GGAS_TRACED_RINGS: u32 = 16;
 pub const GGAS_TN_PUT: u32 = 1;
 pub const GGAS_TN_GET: u32 = 2;
 pub const GGAS_TN_ADD: u32 = 4;
@@ -505,6 +506,62 @@ const _: () = {
     [
         "Offset of field: ggas_window::timeout_ns",
     ][::core::mem::offset_of!(ggas_window, timeout_ns) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_traced {
+    pub size: u64,
+    pub counts: u64,
+    pub nodes: u64,
+    pub rings: [u64; 16usize],
+    pub ring_bytes: [u64; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_traced"][::core::mem::size_of::<ggas_traced>() - 280usize];
+    ["Alignment of ggas_traced"][::core::mem::align_of::<ggas_traced>() - 8usize];
+    [
+        "Offset of field: ggas_traced::size",
+    ][::core::mem::offset_of!(ggas_traced, size) - 0usize];
+    [
+        "Offset of field: ggas_traced::counts",
+    ][::core::mem::offset_of!(ggas_traced, counts) - 8usize];
+    [
+        "Offset of field: ggas_traced::nodes",
+    ][::core::mem::offset_of!(ggas_traced, nodes) - 16usize];
+    [
+        "Offset of field: ggas_traced::rings",
+    ][::core::mem::offset_of!(ggas_traced, rings) - 24usize];
+    [
+        "Offset of field: ggas_traced::ring_bytes",
+    ][::core::mem::offset_of!(ggas_traced, ring_bytes) - 152usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct ggas_traced_node {
+    pub put_bytes: u64,
+    pub puts: u64,
+    pub got_bytes: u64,
+    pub gets: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggas_traced_node"][::core::mem::size_of::<ggas_traced_node>() - 32usize];
+    [
+        "Alignment of ggas_traced_node",
+    ][::core::mem::align_of::<ggas_traced_node>() - 8usize];
+    [
+        "Offset of field: ggas_traced_node::put_bytes",
+    ][::core::mem::offset_of!(ggas_traced_node, put_bytes) - 0usize];
+    [
+        "Offset of field: ggas_traced_node::puts",
+    ][::core::mem::offset_of!(ggas_traced_node, puts) - 8usize];
+    [
+        "Offset of field: ggas_traced_node::got_bytes",
+    ][::core::mem::offset_of!(ggas_traced_node, got_bytes) - 16usize];
+    [
+        "Offset of field: ggas_traced_node::gets",
+    ][::core::mem::offset_of!(ggas_traced_node, gets) - 24usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

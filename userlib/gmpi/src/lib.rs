@@ -34,7 +34,6 @@ pub mod layout;
 mod library;
 mod memory;
 mod rings;
-mod trace;
 
 pub use carrier::mpi::Staging;
 pub use class::{Class, Status};

@@ -22,8 +22,10 @@ impl Pattern {
         let ranks = (0..=Pattern::MOST_RANKS).take_while(|rank| file_of(prefix, *rank).exists()).count();
         if ranks == 0 {
             let origin = file_of(prefix, 0).display().to_string();
-            let message =
-                format!("there is no such file; Open MPI writes one for each rank: {HOW} ./program");
+            let message = format!(
+                "there is no such file; Open MPI writes one for each rank: {HOW} ./program; kernels' puts and GMPI's messages are \
+                     written with GGAS_TRACE=PREFIX in front of `ggas run`"
+            );
             return Err(MapError::Pattern { origin, message });
         }
         let mut pattern = Pattern::new(ranks)?;
@@ -50,6 +52,16 @@ fn add_rank(pattern: &mut Pattern, text: &str) -> Result<(), String> {
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split('\t');
         let is_got = match words.next() {
+            // Of this suite: other runs may have left files of higher ranks.
+            Some("# RANKS") => {
+                let (wrote, ranks) = (words.next().unwrap_or_default(), pattern.ranks());
+                if wrote != ranks.to_string() {
+                    return Err(format!(
+                        "a run of {wrote} ranks wrote it, but there are files of {ranks}: remove those of other runs"
+                    ));
+                }
+                continue;
+            }
             // External and internal messages, and what a window sends.
             Some("E" | "I" | "S") => false,
             Some("R") => true,
@@ -107,6 +119,9 @@ mod tests {
         assert!(none.contains("of.mine.0.prof") && none.contains("pml_monitoring_filename"), "{none}");
         assert!(said(&[ZERO, ""]).contains("line 5: ranks 0 and 2, but there are files of 2"));
         assert!(said(&["# POINT TO POINT\nE\t0\t1\tmany\n"]).contains("line 2"));
+        let of_two = "# RANKS\t2\n# POINT TO POINT\n";
+        let stale = said(&[of_two, of_two, "# RANKS\t3\n"]);
+        assert!(stale.contains("a run of 2 ranks") && stale.contains("files of 3"), "{stale}");
         let most = vec![""; Pattern::MOST_RANKS + 1];
         assert!(said(&most).contains("use 1 to 1024"));
     }

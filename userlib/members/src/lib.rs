@@ -43,6 +43,7 @@ mod seat;
 mod shape;
 mod socket;
 mod table;
+mod trace;
 mod watched;
 mod words;
 
@@ -60,6 +61,7 @@ pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};
 pub use table::{MemberId, PeerState};
+pub use trace::Trace;
 pub use watched::LossGuard;
 
 /// Most bytes that a process can pass to an [`exchange`](Job::exchange), or publish.

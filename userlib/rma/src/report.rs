@@ -156,7 +156,19 @@ impl ReportCell {
     /// # Errors
     /// No memory, or the processor cannot map it.
     pub fn new(processor: &Processor) -> Result<ReportCell, ReportError> {
-        let memory = HostBuffer::zeroed(size_of::<ggas_report>())?;
+        ReportCell::with_words(processor, &[])
+    }
+
+    /// An empty report with words behind it, for kernels.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_words(processor: &Processor, words: &[u64]) -> Result<ReportCell, ReportError> {
+        let memory = HostBuffer::zeroed(size_of::<ggas_report>() + size_of_val(words))?;
+        words
+            .iter()
+            .enumerate()
+            .for_each(|(at, word)| memory.store_u64(size_of::<ggas_report>() + 8 * at, *word));
         // SAFETY: the mapping is dropped before the memory; both sides access it atomically.
         let mapped = unsafe { processor.map_host(memory.as_ptr(), memory.len())? };
         Ok(ReportCell { mapped, memory })
@@ -192,6 +204,11 @@ impl ReportCell {
             unstarted: raw.unstarted,
             port: None,
         })
+    }
+
+    /// A word behind the report, which kernels may change; one that was given.
+    pub fn word(&self, at: usize) -> u64 {
+        self.memory.load_u64(size_of::<ggas_report>() + 8 * at)
     }
 
     /// Forgets the report, so that the next failure is recorded. Not while kernels run.

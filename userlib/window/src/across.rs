@@ -6,7 +6,7 @@ use std::time::Duration;
 use ggas_device::{HostBuffer, SharedMemory};
 use ggas_gpu::GpuPart;
 use ggas_kernels::Processor;
-use ggas_members::Job;
+use ggas_members::{Job, Trace};
 use ggas_rma::Node;
 
 use crate::cards::Shape;
@@ -60,7 +60,9 @@ impl Window {
             bytes,
             stride: plan.stride,
         };
-        let part = Part::new(node, processor, setup.rank(), &plan.nodes, &parts, &info, timeout);
+        let (rank, size) = (setup.rank(), plan.nodes.len());
+        let traced = (rank, Trace::asked(None, rank, size));
+        let part = Part::new(node, processor, traced, &plan.nodes, &parts, &info, timeout);
         let part = setup.agree(part)?;
         // Once all have answered, every SMFU is set up.
         let trapped: Vec<Option<String>> = setup.exchange(&part.smfu.as_ref().err())?;

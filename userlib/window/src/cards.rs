@@ -66,7 +66,7 @@ impl Window {
         let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
-        let part = Part::new(node, processor, rank, nodes, &parts, &info, timeout)?;
+        let part = Part::new(node, processor, (rank, None), nodes, &parts, &info, timeout)?;
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
         }

@@ -21,6 +21,7 @@ mod memory;
 mod plan;
 mod rings;
 mod setup;
+mod trace;
 mod window;
 
 pub use engines::engines_across;

@@ -1,15 +1,17 @@
 //! Windows of the global address space.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use extoll_abi::layout::ggas_window;
 use ggas_device::SmfuWindow;
 use ggas_kernels::{KernelMem, Processor};
+use ggas_members::Trace;
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
+use crate::trace::Traced;
 use crate::{Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
@@ -67,6 +69,8 @@ pub(crate) struct Part {
     /// `struct ggas_window`.
     pub(crate) memory: KernelMem,
     pub(crate) report: ReportCell,
+    /// Where somebody asks what its kernels move.
+    pub(crate) traced: Mutex<Option<Traced>>,
 }
 
 impl Window {
@@ -120,7 +124,9 @@ impl Window {
         let members = members
             .iter()
             .enumerate()
-            .map(|(rank, (node, processor))| Part::new(node, processor, rank, &nodes, &parts, &info, timeout))
+            .map(|(rank, (node, processor))| {
+                Part::new(node, processor, (rank, None), &nodes, &parts, &info, timeout)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         info.trapped =
             members.iter().try_for_each(|member| member.smfu.as_ref().map(|_| ()).map_err(Clone::clone));
@@ -271,32 +277,65 @@ impl Window {
 }
 
 impl Part {
-    /// Sets member `rank` up; `nodes` are those of all members.
+    /// Sets member `rank` up; `nodes` are those of all members. Its kernels are traced if they reach other parts.
     pub(crate) fn new(
         node: &Node,
         processor: &Processor,
-        rank: usize,
+        (rank, trace): (usize, Option<Trace>),
         nodes: &[u16],
         parts: &Parts,
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
         let smfu = parts.smfu(node, nodes, rank, info);
-        let report = ReportCell::new(processor)?;
+        let trace = trace.filter(|_| info.mapped.is_ok());
+        let traced = trace.map(|trace| Traced::new(trace, processor, (rank, nodes.len()))).transpose()?;
+        let words = traced.as_ref().map(|traced| traced.words(info.bytes));
+        let report = ReportCell::with_words(processor, words.as_ref().map_or(&[], |words| words))?;
         let memory = processor.alloc(size_of::<ggas_window>())?;
         let base = if info.mapped.is_ok() { parts.global(0, info.stride) } else { 0 };
         let window = ggas_window {
             base,
             local: parts.local(rank, info.stride),
             stride: info.stride as u64,
-            size: info.bytes as u64,
+            // What is traced is looked at where others are refused.
+            size: if traced.is_some() { 0 } else { info.bytes as u64 },
             node: rank as u32,
             nodes: nodes.len() as u32,
             report: report.address(),
             timeout_ns: timeout.as_nanos().try_into().unwrap_or(u64::MAX),
         };
         memory.write(0, bytes_of(&window))?;
-        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report })
+        let traced = Mutex::new(traced);
+        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report, traced })
+    }
+}
+
+impl Window {
+    /// Counts what was put into rings of this process's members, or those at `only`, which are cleared behind that.
+    pub(crate) fn trace_rings(&self, only: Option<usize>) -> Result<(), WindowError> {
+        for member in self.members() {
+            let mut traced = member.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(traced) = &mut *traced {
+                traced.rings(&member.part.report, only, |offset| self.load_u64(member.rank, offset))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let rings = self.trace_rings(None);
+        for part in &self.members {
+            let traced = part.traced.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let written = traced.map_or(Ok(()), Traced::finish);
+            if let Err(error) =
+                rings.as_ref().map_err(ToString::to_string).and(written.map_err(|error| error.to_string()))
+            {
+                tracing::warn!("a trace is not complete: {error}");
+            }
+        }
     }
 }
 

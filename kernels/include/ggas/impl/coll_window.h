@@ -280,7 +280,8 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 			     uint64_t count, const Op &op, uint32_t chunks, uint32_t line)
 {
 	if (ggas_blocks() > GGAS_CHANNELS || window->nodes != g->nodes || (in_offset | out_offset) % 16 != 0 ||
-	    !inside(window, in_offset, count, sizeof(T)) || !inside(window, out_offset, count, sizeof(T)))
+	    !inside(window->size, window->report, in_offset, count, sizeof(T)) ||
+	    !inside(window->size, window->report, out_offset, count, sizeof(T)))
 		return GGAS_ERR_ARGUMENT;
 	/* The blocks of the same number work on the same elements: whoever meets them has all it needs. */
 	if (int error = meet_nodes(g, ggas_order::release_acquire, line))

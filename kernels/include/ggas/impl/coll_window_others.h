@@ -20,7 +20,8 @@ constexpr uint64_t window_grain = 512;
 class window_call {
 public:
 	GGAS_FN window_call(ggas_group *g, const ggas_window *window, uint32_t line)
-		: nodes(g->nodes), self(g->node), g_(g), window_(window, 0), size_(window->size), line_(line),
+		: nodes(g->nodes), self(g->node), g_(g), window_(window, 0), size_(window->size),
+		  report_(window->report), line_(line),
 		  fits_(ggas_blocks() <= GGAS_CHANNELS && window->nodes == g->nodes)
 	{
 	}
@@ -31,7 +32,7 @@ public:
 	/* Each part has `count` times `each` bytes at an offset where lines begin. */
 	GGAS_FN bool has(uint64_t offset, uint64_t count, uint64_t each) const
 	{
-		return offset % sizeof(ggas_u128) == 0 && offset <= size_ && count <= (size_ - offset) / each;
+		return offset % sizeof(ggas_u128) == 0 && inside(size_, report_, offset, count, each);
 	}
 	GGAS_FN everywhere at(uint64_t offset) const { return window_.behind(offset); }
 	GGAS_FN uint32_t after(uint32_t step) const { return self + step < nodes ? self + step : self + step - nodes; }
@@ -50,7 +51,7 @@ public:
 private:
 	ggas_group *g_;
 	everywhere window_;
-	uint64_t size_;
+	uint64_t size_, report_;
 	uint32_t line_;
 	bool fits_;
 };

@@ -60,8 +60,9 @@ public:
 		uint64_t lines = 1ull << rings.lines_log2, each = sizeof(state) + lines * sizeof(ggas_u128);
 		/* A product that wraps would seem to fit. */
 		uint64_t all = static_cast<uint64_t>(rings.lanes) * window->nodes;
-		uint64_t bytes = all > window->size / each ? ~0ull : all * each;
-		status_ = ggas_impl::check_put(window, peer, rings.offset, bytes, line);
+		uint64_t bytes = all > ~0ull / each ? ~0ull : all * each;
+		uint32_t opens = ggas_impl::traced(ggas_impl::trace_rings | rings.lines_log2, line);
+		status_ = ggas_impl::check_put(window, peer, rings.offset, bytes, opens);
 		if (!status_ && lane >= rings.lanes)
 			status_ = ggas_impl::refuse_put(window, peer, lane, rings.lanes, line);
 		if (status_)

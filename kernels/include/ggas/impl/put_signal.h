@@ -6,12 +6,12 @@
 namespace ggas_impl
 {
 
-/* It has an aligned word there. */
+/* It has an aligned word there. `line` as of check_put(). */
 GGAS_FN int check_signal(const ggas_window *window, uint32_t node, uint64_t signal, uint32_t line)
 {
 	if (signal % sizeof(uint64_t) == 0)
 		return check_put(window, node, signal, sizeof(uint64_t), line);
-	return refuse_put(window, node, signal, sizeof(uint64_t), line);
+	return refuse_put(window, node, signal, sizeof(uint64_t), line & line_mask);
 }
 
 /* What one thread of a team moves where each moves a unit at most, as in most puts. It is loaded before
@@ -53,7 +53,7 @@ GGAS_FN int put(const ggas_window *window, uint32_t node, uint64_t offset, const
 	using team = put_team<Scope>;
 	uint8_t *to = ggas_pointer_of_node<uint8_t>(window, node, offset);
 	short_put few(to, from, bytes, team::thread(), team::threads());
-	if (int error = check_put(window, node, offset, bytes, line))
+	if (int error = check_put(window, node, offset, bytes, traced(trace_by(Scope), line)))
 		return error;
 	if (few.fits())
 		few.store(to);
@@ -88,9 +88,9 @@ GGAS_FN int put_signal(const ggas_window *window, uint32_t node, uint64_t offset
 	using team = put_team<Scope>;
 	uint8_t *to = ggas_pointer_of_node<uint8_t>(window, node, offset);
 	short_put few(to, from, bytes, team::thread(), team::threads());
-	if (int error = check_put(window, node, offset, bytes, line))
+	if (int error = check_put(window, node, offset, bytes, traced(trace_by(Scope), line)))
 		return error;
-	if (int error = check_signal(window, node, signal, line))
+	if (int error = check_signal(window, node, signal, traced(trace_by(Scope), line)))
 		return error;
 	store_and_signal<Scope>(to, from, bytes, few, ggas_pointer_of_node<uint64_t>(window, node, signal), value, what);
 	return GGAS_OK;
@@ -140,7 +140,7 @@ template <ggas_scope Scope>
 GGAS_FN int get(const ggas_window *window, uint32_t node, uint64_t offset, void *to, uint64_t bytes, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_put(window, node, offset, bytes, line))
+	if (int error = check_put(window, node, offset, bytes, traced(trace_by(Scope) | trace_got, line)))
 		return error;
 	fetch_share(to, ggas_pointer_of_node(window, node, offset), bytes, team::thread(), team::threads());
 	team::meet();
@@ -188,7 +188,7 @@ GGAS_FN int wait_word(const ggas_window *window, uint64_t offset, ggas_cmp cmp, 
 		      uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_signal(window, window->node, offset, line))
+	if (int error = check_signal(window, window->node, offset, traced(trace_nobody, line)))
 		return error;
 	int error = GGAS_OK;
 	if (team::thread() == 0) {

@@ -17,8 +17,8 @@ separated by spaces or commas. Empty lines, what follows a #, and a byte order m
 
 A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads what it writes, a file for each rank:
   mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
-GMPI's own messages are traced by GMPI, into the same files:
-  GGAS_GMPI_TRACE=PREFIX ggas run -n N ./program
+Puts, gets and messages of kernels in windows, and GMPI's own messages, are traced by this suite, into the same files:
+  GGAS_TRACE=PREFIX ggas run -n N ./program
 
 The topology is TOML, with levels from the nearest on:
   name = \"my node\"
@@ -32,7 +32,7 @@ The topology is TOML, with levels from the nearest on:
 #[derive(clap::Args)]
 #[command(after_help = FILES)]
 pub struct MapArgs {
-    /// Who sends how much to whom: a file, `traced:PREFIX` (the files that Open MPI or GMPI wrote of a run: see below), `2d:4x4`,
+    /// Who sends how much to whom: a file, `traced:PREFIX` (the files that Open MPI or this suite wrote of a run: see below), `2d:4x4`,
     /// `3d:2x2x4` (neighbours in a grid; `+wrap`, `+weight` behind it) or `coll:4x2x2` (all to all along the first dimension)
     #[arg(required_unless_present = "show_topology")]
     pattern: Option<String>,

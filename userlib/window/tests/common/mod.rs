@@ -49,8 +49,18 @@ pub fn in_job_over_with_death(test: &str, hosts: &[usize], victim: u32, member: 
     on_hosts(test, hosts, 1, Some(victim), member);
 }
 
+/// As `in_job`, with a variable for all processes.
+#[allow(dead_code, reason = "few have one")]
+pub fn in_job_with(test: &str, size: u32, variable: (&str, &str), member: fn(&Job)) {
+    for (rank, status) in ends(test, &vec![0; size as usize], 1, &[variable], member).iter().enumerate() {
+        assert_eq!(status.code(), Some(WELL), "rank {rank} of {test}: {status}");
+    }
+}
+
 fn expect_ends(test: &str, hosts: &[usize], per_node: u32, victim: Option<u32>, member: fn(&Job)) {
-    for (rank, status) in (0..).zip(ends(test, hosts, per_node, victim, member)) {
+    let dies = victim.map(|victim| victim.to_string());
+    let variables: Vec<(&str, &str)> = dies.iter().map(|rank| ("GGAS_TEST_VICTIM", rank.as_str())).collect();
+    for (rank, status) in (0..).zip(ends(test, hosts, per_node, &variables, member)) {
         let died = status.signal() == Some(libc::SIGKILL);
         let expected = if Some(rank) == victim { died } else { status.code() == Some(WELL) };
         assert!(expected, "rank {rank} of {test}: {status}");
@@ -80,7 +90,7 @@ fn ends(
     test: &str,
     hosts: &[usize],
     per_node: u32,
-    victim: Option<u32>,
+    variables: &[(&str, &str)],
     member: fn(&Job),
 ) -> Vec<ExitStatus> {
     if std::env::var("GGAS_TEST").as_deref() == Ok(test) {
@@ -104,7 +114,7 @@ fn ends(
         Command::new(std::env::current_exe().expect("this program"))
             .args([test, "--exact", "--nocapture", "--test-threads=1"])
             .env("GGAS_TEST", test)
-            .envs(victim.map(|victim| ("GGAS_TEST_VICTIM", victim.to_string())))
+            .envs(variables.iter().copied())
             .env("GGAS_RANK", rank.to_string())
             .env("GGAS_SIZE", hosts.len().to_string())
             .env("GGAS_PER_NODE", per_node.to_string())

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ggas::members::Trace;
 use ggas::{Job, Node, Region};
 use ggas_clock::Clock;
 
@@ -34,7 +35,6 @@ pub use self::net::Inbox;
 use self::net::{Header, Net, PAYLOAD};
 use super::Token;
 use crate::memory::{Landed, Span};
-use crate::trace::Trace;
 use crate::{Class, GmpiError, Status};
 
 pub(crate) use self::reduce::allows;
@@ -214,7 +214,9 @@ impl Own {
 
     fn with(mut net: Net, rank: usize, inboxes: &[Inbox]) -> Own {
         net.connect(inboxes);
-        Trace::asked(rank, inboxes.len()).into_iter().for_each(|trace| net.trace(trace));
+        Trace::asked(Some("GGAS_GMPI_TRACE"), rank, inboxes.len())
+            .into_iter()
+            .for_each(|trace| net.trace(trace));
         let (size, rank) = (inboxes.len(), rank as u32);
         let world =
             Group { context: 0, rank, members: (0..size as u32).collect(), collectives: 0, freed: None };

@@ -5,11 +5,11 @@
 //! in the last word says that all is there. Nothing of a notification queue is used, so engines carry it as the model does.
 
 use ggas::device::PeerEnd;
+use ggas::members::Trace;
 use ggas::{Address, Connection, HostBuffer, Node, Port, PortConfig, PostError, Region, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::GmpiError;
-use crate::trace::Trace;
 
 /// Frames of one sender that may be on their way.
 const SLOTS: u64 = 16;

@@ -1,9 +1,9 @@
 //! What is sent is counted where somebody asks for it.
 
+use ggas::members::Trace;
 use ggas_mapping::Pattern;
 
 use super::*;
-use crate::trace::Trace;
 
 #[test]
 fn what_is_sent_is_counted_by_who_gets_it_in_files_that_a_mapping_reads() {

@@ -1,0 +1,97 @@
+//! Who puts how much to whom by kernels, for `ggas map traced:PREFIX`, of a window for which somebody asks (`struct ggas_traced`).
+
+use std::mem::offset_of;
+
+use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_traced, ggas_traced_node};
+use ggas_kernels::{KernelMem, MemoryError, Processor};
+use ggas_members::Trace;
+use ggas_rma::ReportCell;
+
+use crate::WindowError;
+
+/// What the kernels of a member of this process move.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    trace: Trace,
+    rank: usize,
+    nodes: usize,
+    /// `struct ggas_traced_node` by node.
+    counts: KernelMem,
+    /// Lines of rings that were counted before they were cleared.
+    before: Vec<u64>,
+}
+
+/// Rings that kernels opened.
+struct Opened {
+    offset: usize,
+    /// Of a ring and what is in front of it.
+    each: usize,
+    lanes: usize,
+}
+
+/// Bytes of data in a line of a ring, and bytes in front of a ring, of which the second word counts the lines that were put.
+const OF_LINE: u64 = 12;
+const STATE: usize = 64;
+const LINES: usize = 8;
+
+impl Traced {
+    pub(crate) fn new(
+        trace: Trace,
+        processor: &Processor,
+        (rank, nodes): (usize, usize),
+    ) -> Result<Traced, MemoryError> {
+        let counts = processor.alloc(nodes * size_of::<ggas_traced_node>())?;
+        Ok(Traced { trace, rank, nodes, counts, before: vec![0; nodes] })
+    }
+
+    /// `struct ggas_traced` of a window of so many bytes, as words.
+    pub(crate) fn words(&self, bytes: usize) -> [u64; size_of::<ggas_traced>() / 8] {
+        let mut words = [0; size_of::<ggas_traced>() / 8];
+        words[offset_of!(ggas_traced, size) / 8] = bytes as u64;
+        words[offset_of!(ggas_traced, counts) / 8] = self.counts.address();
+        words[offset_of!(ggas_traced, nodes) / 8] = self.nodes as u64;
+        words
+    }
+
+    /// Adds what was put into rings that kernels opened, or those at `only`, by `word` of this member's part: they are cleared then, or the
+    /// window goes. As they closed them: of one that is open it does not count what came since.
+    pub(crate) fn rings(
+        &mut self,
+        report: &ReportCell,
+        only: Option<usize>,
+        word: impl Fn(usize) -> Result<u64, WindowError>,
+    ) -> Result<(), WindowError> {
+        let all = (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at));
+        let wanted: Vec<Opened> = all.filter(|rings| only.is_none_or(|only| rings.offset == only)).collect();
+        for Opened { offset, each, lanes } in wanted {
+            for ring in 0..lanes * self.nodes {
+                self.before[ring % self.nodes] += word(offset + ring * each + LINES)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn opened(&self, report: &ReportCell, at: usize) -> Option<Opened> {
+        let key = report.word(offset_of!(ggas_traced, rings) / 8 + at);
+        let bytes = report.word(offset_of!(ggas_traced, ring_bytes) / 8 + at) as usize;
+        let each = STATE + (16 << (key & 0xff));
+        (key > 0).then(|| Opened { offset: (key >> 8) as usize, each, lanes: bytes / (each * self.nodes) })
+    }
+
+    /// Writes it all down.
+    pub(crate) fn finish(mut self) -> Result<(), MemoryError> {
+        let words = size_of::<ggas_traced_node>() / 8;
+        let counts = self.counts.read_u64s(0, words * self.nodes)?;
+        for (node, of_node) in counts.chunks_exact(words).enumerate().filter(|(node, _)| *node != self.rank) {
+            let of = |field: usize| of_node[field / 8];
+            let (bytes, puts) =
+                (of(offset_of!(ggas_traced_node, put_bytes)), of(offset_of!(ggas_traced_node, puts)));
+            let lines = self.before[node];
+            self.trace.add(node, [bytes + OF_LINE * lines, puts + lines]);
+            let (bytes, gets) =
+                (of(offset_of!(ggas_traced_node, got_bytes)), of(offset_of!(ggas_traced_node, gets)));
+            self.trace.add_got(node, [bytes, gets]);
+        }
+        Ok(())
+    }
+}
