@@ -255,7 +255,7 @@ impl Own {
         Own { timeout, ..self }
     }
 
-    /// Counts what is sent from here on, for `ggas map traced:PREFIX`: into `PREFIX.RANK.prof`, when this goes. `GGAS_GMPI_TRACE=PREFIX` does
+    /// Counts what is sent from here on, for `ggas map traced:PREFIX`: into `PREFIX.RANK.prof`, when this goes. `GGAS_TRACE=PREFIX` does
     /// the same.
     #[must_use]
     pub fn traced(mut self, prefix: &Path) -> Own {
