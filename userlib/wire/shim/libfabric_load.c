@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,24 +24,45 @@ static struct {
 
 /*
  * Where nobody has set them: of `tcp;ofi_rxm` an endpoint else allocates, and writes, 70 MiB of buffers of 16 KiB when it is opened. Its
- * messages here have at most 8 KiB, and 256 at a time wait (RECEIVES, SENDS).
+ * messages here have at most 8 KiB, and 256 at a time wait (RECEIVES, SENDS). Over TCP longer ones than a buffer come straight to where they are
+ * received, and go from where they are; other transports need buffers of their length.
  */
 static const struct {
-	const char *name, *value;
+	const char *name, *short_ones, *value;
 } settings[] = {
-	{ "FI_OFI_RXM_BUFFER_SIZE", "8448" },
-	{ "FI_OFI_RXM_MSG_RX_SIZE", "256" },
-	{ "FI_OFI_RXM_MSG_TX_SIZE", "256" },
-	{ "FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000" },
+	{ "FI_OFI_RXM_BUFFER_SIZE", "1024", "8448" },
+	{ "FI_OFI_RXM_EAGER_LIMIT", "8448", NULL },
+	{ "FI_OFI_RXM_MSG_RX_SIZE", "256", "256" },
+	{ "FI_OFI_RXM_MSG_TX_SIZE", "256", "256" },
+	{ "FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000", "1000" },
 };
 
+static bool is_one_of(const char *value, const char *const *ones)
+{
+	for (; value && *ones; ones++)
+		if (!strcmp(value, *ones))
+			return true;
+	return !value;
+}
+
+/* Whether no other transport than TCP can be chosen, and how long buffers are is left to us. */
+static bool has_short_buffers(void)
+{
+	static const char *const fabrics[] = { "libfabric", "libfabric:tcp", "libfabric:tcp;ofi_rxm", NULL };
+	static const char *const providers[] = { "tcp", "tcp;ofi_rxm", "ofi_rxm;tcp", NULL };
+
+	return is_one_of(getenv("GGAS_FABRIC"), fabrics) && is_one_of(getenv("FI_PROVIDER"), providers) &&
+	       !getenv("FI_OFI_RXM_BUFFER_SIZE");
+}
+
+/* libfabric asks when it is opened, and then for each variable once. */
 static char *getenv_or_ours(const char *name)
 {
 	char *value = getenv(name);
 
 	for (size_t i = 0; !value && i < sizeof(settings) / sizeof(*settings); i++)
 		if (!strcmp(name, settings[i].name))
-			value = (char *)settings[i].value;
+			value = (char *)(has_short_buffers() ? settings[i].short_ones : settings[i].value);
 	return value;
 }
 

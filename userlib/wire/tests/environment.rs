@@ -9,8 +9,13 @@ use ggas_wire::Library;
 
 /// What the process would use, with these variables and no others that matter.
 fn choice_with(variables: &[(&str, &str)]) -> String {
+    said_with("choice", variables)
+}
+
+/// What the process says of what it is asked for.
+fn said_with(what: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggas-test-wire"));
-    command.arg("choice").env_remove("GGAS_FABRIC").env_remove("FI_PROVIDER").env_remove("UCX_TLS");
+    command.arg(what).env_remove("GGAS_FABRIC").env_remove("FI_PROVIDER").env_remove("UCX_TLS");
     let output = command.envs(variables.iter().copied()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -128,4 +133,20 @@ fn what_is_asked_for_is_taken_or_refused() {
     assert!(hidden.contains("FI_PROVIDER hides"), "{hidden}");
     let unknown = choice_with(&[("GGAS_FABRIC", "pigeons")]);
     assert!(unknown.contains("GGAS_FABRIC=pigeons"), "{unknown}");
+}
+
+/// Of the variables that the library reads ours count where nobody set them, and no transport needs others.
+#[test]
+fn an_endpoint_has_small_buffers() {
+    if common::chosen(Library::Libfabric).is_none() {
+        return;
+    }
+    const PROVIDER: (&str, &str) = ("GGAS_FABRIC", "libfabric:tcp;ofi_rxm");
+    let takes = |more: &[(&str, &str)]| -> u64 {
+        said_with("memory", &[&[PROVIDER], more].concat()).trim().parse().unwrap()
+    };
+    let (ours, whole) = (takes(&[]), takes(&[("FI_OFI_RXM_BUFFER_SIZE", "8448")]));
+    assert!(ours > 0 && 2 * ours < whole, "{ours} KiB, and {whole} with buffers of a message's length");
+    let others = takes(&[("FI_PROVIDER", "tcp,verbs,ofi_rxm")]);
+    assert!(others * 10 > whole * 9, "{others} KiB where another transport may be taken, {whole} are needed");
 }

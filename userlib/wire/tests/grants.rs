@@ -277,6 +277,39 @@ fn an_endpoint_sends_to_itself(choice: &Choice) {
     }
 }
 
+/// More of them, and longer ones, than who does not poll has buffers for.
+fn messages_wait_for_who_does_not_poll(choice: &Choice) {
+    const COUNT: usize = 3000;
+    let mut two = Two::new(choice);
+    let most = two.reader.message_max();
+    let message = |number: usize| {
+        vec![number as u8; if number.is_multiple_of(3) { most } else { 1 + number * 997 % 2000 }]
+    };
+    let (mut sent, mut refused, mut came) = (0, 0, 0);
+    while sent < COUNT && refused < 1000 {
+        match two.reader.send(two.peer, &message(sent)).unwrap() {
+            Taken::Yes => (sent, refused) = (sent + 1, 0),
+            Taken::Later => refused += 1,
+        }
+        two.reader.poll(|event| panic!("{event:?}")).unwrap();
+    }
+    two.until("all messages", |two| {
+        while sent < COUNT && two.reader.send(two.peer, &message(sent)).unwrap() == Taken::Yes {
+            sent += 1;
+        }
+        two.reader.poll(|event| panic!("{event:?}")).unwrap();
+        let take = |event: Event<'_>| match event {
+            Event::Message(bytes) => {
+                assert!(bytes == message(came), "{came}");
+                came += 1;
+            }
+            other => panic!("{other:?}"),
+        };
+        two.giver.poll(take).unwrap();
+        came == COUNT
+    });
+}
+
 /// What says that it is an address, and is none that this library reads safely.
 fn addresses_of_other_kinds_are_refused(choice: &Choice) {
     let mut endpoint = Endpoint::open(choice).unwrap();
@@ -295,6 +328,7 @@ fn addresses_of_other_kinds_are_refused(choice: &Choice) {
 
 of_each_library! {
     an_endpoint_sends_to_itself,
+    messages_wait_for_who_does_not_poll,
     addresses_of_other_kinds_are_refused,
     writes_keep_their_place_among_messages,
     what_is_granted_is_read,

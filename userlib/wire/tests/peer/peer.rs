@@ -1,4 +1,4 @@
-//! The other process of the tests. `choice` prints what it would use; `serve` does what messages say.
+//! The other process of the tests. `choice` prints what it would use, `memory` how many KiB an endpoint takes; `serve` does what messages say.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::{ECHO, PATIENCE, QUIT, SUM, Side, WRITE, parse_part, pattern, sum};
 use ggas_clock::Clock;
-use ggas_wire::{Event, Peer, Remote, Taken, Transfer, choose};
+use ggas_wire::{Endpoint, Event, Peer, Remote, Taken, Transfer, choose};
 use nix::poll::{PollFd, PollFlags, poll};
 
 fn main() {
@@ -19,9 +19,26 @@ fn main() {
             Ok(choice) => println!("{choice}"),
             Err(error) => println!("error: {error}"),
         },
+        Some("memory") => memory(),
         Some("serve") => serve(),
-        _ => panic!("usage: ggas-test-wire choice|serve"),
+        _ => panic!("usage: ggas-test-wire choice|memory|serve"),
     }
+}
+
+/// Of a second one: what the library has once is there.
+fn memory() {
+    let choice = choose().unwrap();
+    let open = || Endpoint::open(&choice).unwrap();
+    let (_first, before) = (open(), resident());
+    let _second = open();
+    println!("{}", resident() - before);
+}
+
+/// KiB of memory that this process has.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn serve() {
