@@ -73,6 +73,9 @@ impl Stage {
 
     /// Room for so many bytes, which may hold anything.
     pub fn room(&mut self, len: usize) -> Copied {
+        if len == 0 {
+            return Copied::none();
+        }
         let taken = len.next_multiple_of(GRAIN);
         match self.holes.iter().position(|hole| hole.len() >= taken) {
             Some(found) => {
@@ -186,6 +189,9 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut taken: Vec<Copied> = Vec::new();
         let mut own = 0;
+        let (nothing, first) = (stage.room(0), stage.room(1));
+        [nothing, first].into_iter().for_each(|copied| stage.give_back(copied));
+        assert_eq!(stage.holes, [0..ROOM]);
         for _ in 0..5000 {
             if taken.len() > rng.usize(0..40) {
                 let copied = taken.swap_remove(rng.usize(0..taken.len()));
