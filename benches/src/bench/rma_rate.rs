@@ -26,8 +26,11 @@ const MAX_THREADS: u32 = 4096;
 /// Least groups of puts without notifications.
 const LEAST_GROUPS: u64 = 8;
 
-/// Least puts per sample of the kernels.
+/// Least puts per sample of the kernels, unless so few are asked for that there were not four of them.
 const LEAST_SAMPLE: u64 = 1024;
+
+/// Least puts per sample even then.
+const FEWEST: u64 = 128;
 
 /// Ports of each node where several post at the same time.
 const PORTS: usize = 4;
@@ -225,8 +228,9 @@ impl Plan {
         let options = task.options;
         let Shape { blocks, threads } = shape;
         let all = u64::from(blocks) * u64::from(threads);
+        let least = options.iterations.map_or(LEAST_SAMPLE, |puts| (puts / 4).clamp(FEWEST, LEAST_SAMPLE));
         // Without notifications a group should be large beside the one that ends it.
-        let per_group = if notify { 1 } else { (1024 / threads).max(1) };
+        let per_group = if notify { 1 } else { (least as u32 / threads).max(1) };
         let puts = options.iterations.unwrap_or(match (options.device, options.memory) {
             (Device::Cpu, _) => 200_000,
             (Device::Gpu, Memory::Host) => 2_000_000,
@@ -236,11 +240,8 @@ impl Plan {
             (Device::Gpu, Memory::Gpu) => 50_000,
         });
         // Without notifications a group arrives as a whole: a sample is at least one, and a rate takes several.
-        let (least_sample, least_groups) = if notify {
-            (LEAST_SAMPLE, 1)
-        } else {
-            (LEAST_SAMPLE.max(all * u64::from(per_group)), LEAST_GROUPS)
-        };
+        let (least_sample, least_groups) =
+            if notify { (least, 1) } else { (least.max(all * u64::from(per_group)), LEAST_GROUPS) };
         let sample = (puts / 20).max(least_sample).min(u32::MAX.into());
         let groups = puts.max(4 * sample).div_ceil(all * u64::from(per_group)).max(least_groups);
         Self {
