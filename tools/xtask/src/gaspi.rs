@@ -160,7 +160,13 @@ fn object(archive: &Path, include: &Path) -> Result<PathBuf> {
 
 fn shared(object: &Path, library: &Path) -> Result<()> {
     let mut command = compiler();
-    command.args(["-shared", "-Wl,-soname,libGPI2.so", "-Wl,--as-needed", "-Wl,-z,relro,-z,now", "-o"]);
+    command.args([
+        "-shared",
+        "-Wl,-soname,libGPI2.so",
+        "-Wl,--as-needed",
+        "-Wl,-z,relro,-z,now,-z,nodelete",
+        "-o",
+    ]);
     command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/GPI2.map").display()));
     command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
     Step { name: "gaspi link", command, limit: LINK }.run().map(|_| ())

@@ -66,7 +66,13 @@ fn object(archive: &Path) -> Result<PathBuf> {
 
 fn shared(object: &Path, library: &Path) -> Result<()> {
     let mut command = compiler();
-    command.args(["-shared", "-Wl,-soname,libgmpi.so", "-Wl,--as-needed", "-Wl,-z,relro,-z,now", "-o"]);
+    command.args([
+        "-shared",
+        "-Wl,-soname,libgmpi.so",
+        "-Wl,--as-needed",
+        "-Wl,-z,relro,-z,now,-z,nodelete",
+        "-o",
+    ]);
     command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/gmpi.map").display()));
     command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
     Step { name: "gmpi link", command, limit: LINK }.run().map(|_| ())
