@@ -94,7 +94,7 @@ static void arguments(void)
 {
 	gaspi_queue_id_t queue;
 	gaspi_segment_id_t ids[2];
-	gaspi_statistic_counter_t none = 18;
+	gaspi_statistic_counter_t none = 19;
 	unsigned long value;
 	int one = 1, all, thread;
 
@@ -102,9 +102,9 @@ static void arguments(void)
 		OK(gaspi_queue_create(&queue, MINUTE));
 	SAYS("gaspi_queue_create: there are 16 queues", GASPI_ERROR, gaspi_queue_create(&queue, MINUTE));
 	SAYS("gaspi_segment_list: num 2: this process has 0", GASPI_ERROR, gaspi_segment_list(2, ids));
-	SAYS("gaspi_statistic_counter_get: counter 18: use 0 to 17", GASPI_ERROR,
+	SAYS("gaspi_statistic_counter_get: counter 19: use 0 to 18", GASPI_ERROR,
 	     gaspi_statistic_counter_get(none, 0, &value));
-	SAYS("gaspi_statistic_counter_reset: counter 18", GASPI_ERROR, gaspi_statistic_counter_reset(none));
+	SAYS("gaspi_statistic_counter_reset: counter 19", GASPI_ERROR, gaspi_statistic_counter_reset(none));
 	SAYS("gaspi_allreduce: operation 7: use 0 to 2", GASPI_ERROR,
 	     gaspi_allreduce(&one, &all, 1, (gaspi_operation_t)7, GASPI_TYPE_INT, GASPI_GROUP_ALL, MINUTE));
 	SAYS("socket 16: use 0 to 15", GASPI_ERROR, gaspi_set_socket_affinity(16));

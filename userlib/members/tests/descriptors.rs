@@ -30,6 +30,10 @@ fn who_has_no_descriptor_left_waits_for_one_and_does_not_spin() {
         there.wait();
     });
     held.wait();
+    // The other's thread has begun: what it opens and closes as it does so is not given to who waits.
+    let (begins, begun) = channel();
+    other.soon(Duration::ZERO, move || begins.send(()).unwrap_or_default());
+    begun.recv_timeout(SOON).unwrap();
     assert!(other.send(first.me(), KIND, b"here", &[], Instant::now() + SOON).unwrap());
     let (before, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, before.min(256), most).unwrap();

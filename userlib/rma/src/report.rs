@@ -211,6 +211,11 @@ impl ReportCell {
         self.memory.load_u64(size_of::<ggas_report>() + 8 * at)
     }
 
+    /// Sets such a word. Not while kernels change it.
+    pub fn set_word(&self, at: usize, word: u64) {
+        self.memory.store_u64(size_of::<ggas_report>() + 8 * at, word);
+    }
+
     /// Forgets the report, so that the next failure is recorded. Not while kernels run.
     pub fn clear(&self) {
         self.memory.write(0, &[0; size_of::<ggas_report>()]);

@@ -80,8 +80,8 @@ impl Rings {
     /// As for [`check`](Self::check), and those of [`Window::write`].
     pub fn clear(&self, window: &Window) -> Result<(), WindowError> {
         self.check(window)?;
-        window.trace_rings(Some(self.offset))?;
         let end = self.end(window.len()).unwrap_or(self.offset);
+        window.trace_rings(Some(self.offset..end))?;
         let zeros = vec![0; (end - self.offset).min(1 << 20)];
         for member in window.local() {
             let mut at = self.offset;

@@ -1,6 +1,7 @@
 //! Who puts how much to whom by kernels, for `ggas map traced:PREFIX`, of a window for which somebody asks (`struct ggas_traced`).
 
 use std::mem::offset_of;
+use std::ops::Range;
 
 use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_traced, ggas_traced_node};
 use ggas_kernels::{KernelMem, MemoryError, Processor};
@@ -23,6 +24,8 @@ pub(crate) struct Traced {
 
 /// Rings that kernels opened.
 struct Opened {
+    /// Which they are in the table.
+    at: usize,
     offset: usize,
     /// Of a ring and what is in front of it.
     each: usize,
@@ -33,6 +36,11 @@ struct Opened {
 const OF_LINE: u64 = 12;
 const STATE: usize = 64;
 const LINES: usize = 8;
+
+/// The word of the report that says how long rings are.
+fn ring_bytes(at: usize) -> usize {
+    offset_of!(ggas_traced, ring_bytes) / 8 + at
+}
 
 impl Traced {
     pub(crate) fn new(
@@ -53,19 +61,29 @@ impl Traced {
         words
     }
 
-    /// Adds what was put into rings that kernels opened, or those at `only`, by `word` of this member's part: they are cleared then, or the
-    /// window goes. As they closed them: of one that is open it does not count what came since.
+    /// Adds what was put into rings that kernels opened, or those that begin in `only`, by `word` of this member's part: these are cleared then, or
+    /// the window goes. As they closed them: of one that is open it does not count what came since.
     pub(crate) fn rings(
         &mut self,
         report: &ReportCell,
-        only: Option<usize>,
+        only: Option<Range<usize>>,
         word: impl Fn(usize) -> Result<u64, WindowError>,
     ) -> Result<(), WindowError> {
         let all = (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at));
-        let wanted: Vec<Opened> = all.filter(|rings| only.is_none_or(|only| rings.offset == only)).collect();
-        for Opened { offset, each, lanes } in wanted {
-            for ring in 0..lanes * self.nodes {
-                self.before[ring % self.nodes] += word(offset + ring * each + LINES)?;
+        let all: Vec<Opened> = all.collect();
+        for Opened { at, offset, each, lanes } in all {
+            let number = lanes * self.nodes;
+            let begins_in =
+                |ring: &usize| only.as_ref().is_none_or(|only| only.contains(&(offset + ring * each)));
+            let mut counted = 0;
+            for ring in (0..number).filter(begins_in) {
+                let lines = &mut self.before[ring % self.nodes];
+                *lines = lines.saturating_add(word(offset + ring * each + LINES)?);
+                counted += 1;
+            }
+            if counted == number {
+                // Their place may be used for something else now: there are none until a kernel opens them again.
+                report.set_word(ring_bytes(at), 0);
             }
         }
         Ok(())
@@ -73,9 +91,19 @@ impl Traced {
 
     fn opened(&self, report: &ReportCell, at: usize) -> Option<Opened> {
         let key = report.word(offset_of!(ggas_traced, rings) / 8 + at);
-        let bytes = report.word(offset_of!(ggas_traced, ring_bytes) / 8 + at) as usize;
+        let bytes = report.word(ring_bytes(at)) as usize;
         let each = STATE + (16 << (key & 0xff));
-        (key > 0).then(|| Opened { offset: (key >> 8) as usize, each, lanes: bytes / (each * self.nodes) })
+        (key > 0).then(|| Opened {
+            at,
+            offset: (key >> 8) as usize,
+            each,
+            lanes: bytes / (each * self.nodes),
+        })
+    }
+
+    /// Whether there may have been more rings than are counted.
+    pub(crate) fn is_full(&self, report: &ReportCell) -> bool {
+        self.opened(report, GGAS_TRACED_RINGS as usize - 1).is_some()
     }
 
     /// Writes it all down.
@@ -87,7 +115,8 @@ impl Traced {
             let (bytes, puts) =
                 (of(offset_of!(ggas_traced_node, put_bytes)), of(offset_of!(ggas_traced_node, puts)));
             let lines = self.before[node];
-            self.trace.add(node, [bytes + OF_LINE * lines, puts + lines]);
+            self.trace
+                .add(node, [bytes.saturating_add(OF_LINE.saturating_mul(lines)), puts.saturating_add(lines)]);
             let (bytes, gets) =
                 (of(offset_of!(ggas_traced_node, got_bytes)), of(offset_of!(ggas_traced_node, gets)));
             self.trace.add_got(node, [bytes, gets]);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use extoll_abi::layout::ggas_window;
+use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_window};
 use ggas_device::SmfuWindow;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::Trace;
@@ -312,12 +312,13 @@ impl Part {
 }
 
 impl Window {
-    /// Counts what was put into rings of this process's members, or those at `only`, which are cleared behind that.
-    pub(crate) fn trace_rings(&self, only: Option<usize>) -> Result<(), WindowError> {
+    /// Counts what was put into rings of this process's members, or those that begin in `only`, which are cleared behind that.
+    pub(crate) fn trace_rings(&self, only: Option<Range<usize>>) -> Result<(), WindowError> {
         for member in self.members() {
             let mut traced = member.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(traced) = &mut *traced {
-                traced.rings(&member.part.report, only, |offset| self.load_u64(member.rank, offset))?;
+                traced
+                    .rings(&member.part.report, only.clone(), |offset| self.load_u64(member.rank, offset))?;
             }
         }
         Ok(())
@@ -329,6 +330,11 @@ impl Drop for Window {
         let rings = self.trace_rings(None);
         for part in &self.members {
             let traced = part.traced.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if traced.as_ref().is_some_and(|traced| traced.is_full(&part.report)) {
+                tracing::warn!(
+                    "a trace counts {GGAS_TRACED_RINGS} sets of rings of a window, and none beyond"
+                );
+            }
             let written = traced.map_or(Ok(()), Traced::finish);
             if let Err(error) =
                 rings.as_ref().map_err(ToString::to_string).and(written.map_err(|error| error.to_string()))

@@ -45,14 +45,18 @@ static bool is_one_of(const char *value, const char *const *ones)
 	return !value;
 }
 
-/* Whether no other transport than TCP can be chosen, and how long buffers are is left to us. */
+/*
+ * Whether no other transport than TCP can be chosen, and how long buffers are is left to us. Later versions than 1.17 have neither the other
+ * limit nor receives without buffers, and refuse peers whose buffers have another length.
+ */
 static bool has_short_buffers(void)
 {
 	static const char *const fabrics[] = { "libfabric", "libfabric:tcp", "libfabric:tcp;ofi_rxm", NULL };
 	static const char *const providers[] = { "tcp", "tcp;ofi_rxm", "ofi_rxm;tcp", NULL };
 
-	return is_one_of(getenv("GGAS_FABRIC"), fabrics) && is_one_of(getenv("FI_PROVIDER"), providers) &&
-	       !getenv("FI_OFI_RXM_BUFFER_SIZE");
+	return FI_VERSION_LT(fi.version(), FI_VERSION(1, 18)) && is_one_of(getenv("GGAS_FABRIC"), fabrics) &&
+	       is_one_of(getenv("FI_PROVIDER"), providers) && !getenv("FI_OFI_RXM_BUFFER_SIZE") &&
+	       !getenv("FI_OFI_RXM_ENABLE_DYN_RBUF");
 }
 
 /* libfabric asks when it is opened, and then for each variable once. */

@@ -137,7 +137,8 @@ public:
 		if ((status_ = team::agree(status_)))
 			return status_;
 		if (team::thread() == 0) {
-			ggas_store_relaxed(&own_->sent, static_cast<uint64_t>(sent_.count));
+			uint64_t before = ggas_load_relaxed(&own_->sent); /* all of them, for traces: here are 32 bits */
+			ggas_store_relaxed(&own_->sent, before + (sent_.count - static_cast<uint32_t>(before)));
 			ggas_store_relaxed(&own_->taken, static_cast<uint64_t>(taken_.count));
 		}
 		tell();

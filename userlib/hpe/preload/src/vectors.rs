@@ -203,15 +203,24 @@ fn is_ours(base: *const c_void) -> bool {
 unsafe fn all(runtime: &Runtime, call: Call, parts: &[iovec]) -> Result<usize, HpeError> {
     let (mut moved, mut at) = (0, 0);
     loop {
-        let (taken, stood_in) = together(&parts[at..]);
-        let some = &parts[at..at + taken.max(1).min(parts.len() - at)];
+        let (taken, mut stood_in) = together(&parts[at..]);
+        let mut some = parts[at..at + taken.max(1).min(parts.len() - at)].to_vec();
+        // What is left of a message is lost behind one call: so much of a long part as there is room for takes part in it.
+        if taken > 0
+            && !call.goes_on()
+            && let Some(next) = parts.get(at + taken)
+        {
+            let room = next.iov_len.min(ROOM - stood_in);
+            some.push(iovec { iov_len: room, ..*next });
+            stood_in += room;
+        }
         let asked: usize = some.iter().map(|part| part.iov_len).sum();
         let call = call.behind(moved);
         // SAFETY: the caller's contract.
         let result = unsafe {
-            match some {
+            match &some[..] {
                 [long] if taken == 0 => by_itself(runtime, call, long),
-                _ => by_stand_ins(runtime, call, some, stood_in),
+                _ => by_stand_ins(runtime, call, &some, stood_in),
             }
         };
         match result {

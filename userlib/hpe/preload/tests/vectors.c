@@ -118,6 +118,14 @@ static void messages(void)
 		clear();
 	}
 	CHECK(readv(ends[1], in, 4) == -1 && errno == EAGAIN);
+	/* Into the beginning of a part that is longer than what goes in one call. */
+	in[0].iov_len = 10;
+	in[1].iov_len = LONG;
+	CHECK(send(ends[0], data, 3030, 0) == 3030);
+	CHECK(readv(ends[1], in, 2) == 3030 && hold(in, 2, 0, 3030));
+	in[0].iov_len = 1000;
+	in[1].iov_len = 500;
+	clear();
 	CHECK(!close(ends[0]) && !close(ends[1]) && !pipe(ends));
 	CHECK(!ggas_hpe_copy(device, data + 10, 3000));
 	CHECK(writev(ends[1], out, 3) == 3030 && readv(ends[0], in, 4) == 3030 && hold(in, 4, 0, 3030));
