@@ -7,7 +7,7 @@ use ggas_wire::Led;
 use super::grants::Incoming;
 use super::landing::{self, Landings, Runway};
 use super::lives::Ways;
-use super::message::{self, Decoded, Head, Offer};
+use super::message::{self, Decoded, Head};
 use super::places::Places;
 use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
@@ -135,19 +135,23 @@ impl<P, G> Intake<'_, P, G> {
     pub fn message(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         let (head, mut rest) = Head::of(bytes).map_err(|_| Unfit::Foreign)?;
         let node = self.head(head)?;
-        if message::is_landing(rest) {
-            return self.hear_landing(node, rest);
+        if let Some(runway) = message::decode_landing(rest) {
+            let link = &mut self.links[usize::from(node)];
+            let runway = runway.ok().filter(|_| link.runway.is_none());
+            link.runway = Some(runway.ok_or(Unfit::Malformed(node))?);
+            self.incoming.seen.set_lands(node, true);
+            return Ok(());
         }
         let mut packet = Packet::empty();
-        // Most often that is one packet, and nothing behind it.
-        while !rest.is_empty() {
-            if message::has_releases(rest) {
-                self.hear_releases(node, rest);
+        loop {
+            if let Some(ids) = message::decode_releases(rest) {
+                self.incoming.released.extend(ids.map(|id| (node, id)));
                 return Ok(());
             }
             let Decoded { offer, payload, behind } = self.next(rest, node, &mut packet)?;
             if let Some(offer) = offer {
-                packet.payload = self.hear_offer(node, head.ticket, &packet, *offer)?;
+                self.lend(node, packet.class())?;
+                packet.payload = self.incoming.take(node, head.ticket, &packet, *offer);
             }
             // What did not fit a message would have been written, had there been a landing.
             if packet.total > self.most {
@@ -156,37 +160,9 @@ impl<P, G> Intake<'_, P, G> {
             self.take(node, head.ticket, &mut packet, payload)?;
             rest = behind;
         }
-        Ok(())
-    }
-
-    #[cold]
-    fn hear_landing(&mut self, node: u16, rest: &[u8]) -> Result<(), Unfit> {
-        let link = &mut self.links[usize::from(node)];
-        let runway = message::decode_landing(rest).ok().filter(|_| link.runway.is_none());
-        link.runway = Some(runway.ok_or(Unfit::Malformed(node))?);
-        self.incoming.seen.set_lands(node, true);
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn hear_releases(&mut self, node: u16, rest: &[u8]) {
-        self.incoming.released.extend(message::decode_releases(rest).map(|id| (node, id)));
-    }
-
-    #[inline(never)]
-    fn hear_offer(
-        &mut self,
-        node: u16,
-        ticket: u64,
-        packet: &Packet,
-        offer: Offer,
-    ) -> Result<Payload, Unfit> {
-        self.lend(node, packet.class())?;
-        Ok(self.incoming.take(node, ticket, packet, offer))
     }
 
     /// The wire says that something was written to a slot of a landing.
-    #[inline(never)]
     pub fn written(&mut self, immediate: u32) -> Result<(), Unfit> {
         let (landing, slot) = self.landings.find(immediate).ok_or(Unfit::Foreign)?;
         let (node, ground) = (landing.node, landing.ground.clone());
@@ -206,7 +182,6 @@ impl<P, G> Intake<'_, P, G> {
     }
 
     /// What a peer writes to a slot of a landing, while the wire has it: whether the card has it at once, so that it need not go there.
-    #[inline(never)]
     pub fn led(&mut self, led: &Led<'_>) -> Result<bool, Unfit> {
         let Some((landing, slot)) = self.landings.find(led.immediate()) else { return Ok(false) };
         let (node, free) = (landing.node, landing.busy & 1 << slot == 0);
