@@ -11,7 +11,7 @@ use super::message::{self, Decoded, Head};
 use super::places::Places;
 use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
-use crate::packet::{ANYONE, Class, Packet, Payload};
+use crate::packet::{ANYONE, Class, INLINE_MAX, Packet, Payload};
 
 /// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
 /// host's other programs do, for a moment.
@@ -114,10 +114,8 @@ pub(super) enum Unfit {
 pub(super) struct Intake<'a, P, G> {
     pub links: &'a mut [Link<P>],
     pub arrived: &'a mut [VecDeque<(u64, Packet)>; 2],
-    /// Where the card has requests at once, while none is there.
+    /// Where the card has the next request at once, while none is there.
     pub first: Option<&'a mut dyn First>,
-    /// It had some.
-    pub at_once: bool,
     pub owed: &'a mut VecDeque<u16>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
@@ -188,17 +186,15 @@ impl<P, G> Intake<'_, P, G> {
         let (front, bytes) = led.parts();
         let class = landing::class_of(slot);
         // Of what is wrong, `written` hears.
-        let may = self.has_first() && self.may_settle() && self.releases.len() < RELEASES_MAX;
-        if !free || class != Class::Request || !may {
+        if !free || class != Class::Request || !self.has_first() || self.releases.len() >= RELEASES_MAX {
             return Ok(false);
         }
         let (ticket, mut packet, id) = self.led_by(node, slot, front)?;
         self.admit(node, &mut packet)?;
         let first = self.first.as_mut().filter(|_| bytes.len() == packet.len as usize);
-        if !first.is_some_and(|first| first.settle(&mut packet, bytes)) {
+        if !first.is_some_and(|first| first.place(&mut packet, bytes)) {
             return Ok(false);
         }
-        self.at_once = true;
         self.incoming.released.extend(message::names_of_led(front).map(|id| (node, id)));
         self.releases.push_back((node, ticket, id));
         self.incoming.desk.owe();
@@ -279,12 +275,6 @@ impl<P, G> Intake<'_, P, G> {
         free && self.arrived[Class::Request as usize].is_empty()
     }
 
-    /// Whether it may deal with that at once, too: it takes responses first.
-    #[inline]
-    fn may_settle(&self) -> bool {
-        self.arrived[Class::Response as usize].is_empty()
-    }
-
     /// Whether a packet may come, which is for this process, and for none that comes after it.
     #[inline]
     fn admit(&self, node: u16, packet: &mut Packet) -> Result<(), Unfit> {
@@ -313,17 +303,16 @@ impl<P, G> Intake<'_, P, G> {
         let class = packet.class() as usize;
         let at_once = class == Class::Request as usize && self.has_first();
         self.came(node, class, at_once);
-        self.at_once |= at_once;
-        let may_settle = self.may_settle();
         let mut first = self.first.as_mut().filter(|_| at_once);
-        if may_settle && first.as_mut().is_some_and(|first| first.settle(packet, payload)) {
+        // Short ones lie in the packet.
+        if payload.len() > INLINE_MAX && first.as_mut().is_some_and(|first| first.place(packet, payload)) {
             return Ok(());
         }
         if !payload.is_empty() {
             packet.payload = Payload::copy_of(payload);
         }
         match first {
-            Some(first) => first.take(packet),
+            Some(first) => first.take(packet.take()),
             None => self.arrived[class].push_back((ticket, packet.take())),
         }
         Ok(())
