@@ -12,7 +12,7 @@ use std::process::Command;
 /// What the example says under `ggas run`, as its page shows.
 const HELLO: &str = "[0] node 0: 22 bytes from node 1: hello, this is node 1\n";
 /// Bytes of the shared library at most; it is built with checks here, and smaller without.
-const SIZE: u64 = 6 << 20;
+const SIZE: u64 = 5 << 20;
 /// As a shell reads what pkg-config prints: names in it may hold spaces.
 const BY_PKG_CONFIG: &str = r#"eval cc '"$1"' $4 $(pkg-config $3 --cflags --libs $5) -o '"$2"'"#;
 
