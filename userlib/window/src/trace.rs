@@ -69,8 +69,8 @@ impl Traced {
         only: Option<Range<usize>>,
         word: impl Fn(usize) -> Result<u64, WindowError>,
     ) -> Result<(), WindowError> {
-        let all = (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at));
-        let all: Vec<Opened> = all.collect();
+        let all: Vec<Opened> =
+            (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at)).collect();
         for Opened { at, offset, each, lanes } in all {
             let number = lanes * self.nodes;
             let begins_in =
