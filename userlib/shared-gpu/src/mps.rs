@@ -1,6 +1,9 @@
 //! MPS, by which a GPU runs the work of several processes at once; without it they take turns (5.1).
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -114,9 +117,24 @@ impl fmt::Display for Mps {
     }
 }
 
-/// The daemon's pipe is there, and the daemon that left its number beside it runs.
+/// Somebody hears at the daemon's pipe, and the daemon that left its number beside it runs. One that was told to quit takes the number away
+/// and leaves the pipe.
 fn is_served(folder: &Path) -> bool {
-    folder.join("control").exists() && daemon(folder).is_none_or(runs)
+    is_heard(&folder.join("control")) && daemon(folder).is_none_or(runs)
+}
+
+/// Whether a pipe has a reader, or a socket somebody who listens.
+fn is_heard(place: &Path) -> bool {
+    let Ok(about) = fs::metadata(place) else { return false };
+    if about.file_type().is_socket() {
+        // Of another kind of socket (`EPROTOTYPE`), but there.
+        return UnixStream::connect(place)
+            .err()
+            .is_none_or(|error| error.kind() != ErrorKind::ConnectionRefused);
+    }
+    let open = || OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(place);
+    // Who may not write there cannot ask, nor reach the daemon.
+    about.file_type().is_fifo() && open().is_ok()
 }
 
 /// The daemon's process, where it has left its number. One that cannot be read is no process's.
@@ -161,6 +179,7 @@ fn serves(process: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command};
     use std::sync::Mutex;
@@ -171,19 +190,31 @@ mod tests {
     use super::*;
     use crate::plan::Fault;
 
+    /// As the daemon's.
+    fn pipe(folder: &Path) -> UnixListener {
+        UnixListener::bind(folder.join("control")).expect("a socket")
+    }
+
     #[test]
     fn a_daemon_is_found_by_its_pipe_while_it_runs() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let find = || Mps::at(folder.clone());
         assert!(!find().is_on(), "nothing is there");
-        fs::write(folder.join("control"), "").expect("a file");
+        let listens = pipe(&folder);
         assert!(find().is_on(), "a pipe alone");
         let number = folder.join("nvidia-cuda-mps-control.pid");
         fs::write(&number, format!("{}\n", std::process::id())).expect("a file");
         assert_eq!(find(), Mps::On(folder.clone()));
         fs::write(&number, "4294967295\n").expect("a file");
         assert!(!find().is_on(), "its daemon ended");
+        fs::remove_file(&number).expect("ours");
+        assert!(find().is_on());
+        drop(listens);
+        assert!(!find().is_on(), "it quit, and left the socket of nobody");
+        fs::remove_file(folder.join("control")).expect("ours");
+        fs::write(folder.join("control"), "").expect("a file");
+        assert!(!find().is_on(), "nobody hears at a file");
         assert!(find().to_string().contains("nvidia-cuda-mps-control -d"));
         fs::remove_dir_all(&folder).expect("ours");
     }
@@ -223,7 +254,7 @@ mod tests {
     fn a_daemon_that_ended_since_the_set_up_explains_what_failed() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-ended-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("control"), "").expect("a file");
+        let _pipe = pipe(&folder);
         let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
         let gpu = || GpuError::Invalid("the GPU answers nothing".to_owned()).into();
         let elsewhere = || SharedGpuError::Elsewhere { rank: 1, how: "failed" };
@@ -246,7 +277,7 @@ mod tests {
     fn what_another_rank_found_is_named_by_that_one_while_the_own_mps_runs() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-other-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("control"), "").expect("a file");
+        let _pipe = pipe(&folder);
         let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
         let found = || Fault::check(Fault::Mps.word(3)).expect_err("it is a fault");
         let told = explain(&before, found());
@@ -261,7 +292,7 @@ mod tests {
     fn what_the_driver_says_of_mps_needs_no_daemon_that_ended() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-said-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("control"), "").expect("a file");
+        let _pipe = pipe(&folder);
         let before = Before { mps: Mps::at(folder.clone()), servers: Vec::new() };
         for code in [805, 806, 807, 810] {
             names_mps(&explain(&before, driver(code)), &format!(", {code})"));
@@ -292,7 +323,7 @@ mod tests {
     fn a_server_of_another_user_that_ended_explains_nothing() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-users-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("control"), "").expect("a file");
+        let _pipe = pipe(&folder);
         fs::write(folder.join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id()))
             .expect("a file");
         if user() != 0 {
@@ -319,7 +350,7 @@ mod tests {
     fn a_server_that_ended_explains_what_failed_though_the_daemon_runs() {
         let folder = std::env::temp_dir().join(format!("ggas-mps-server-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("control"), "").expect("a file");
+        let _pipe = pipe(&folder);
         fs::write(folder.join("nvidia-cuda-mps-control.pid"), format!("{}\n", std::process::id()))
             .expect("a file");
         let _one = SERVERS.lock();

@@ -7,6 +7,7 @@ mod ranks;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -32,7 +33,7 @@ fn on_a_fake_gpu(test: &str, variable: Option<&str>, member: fn(&Job)) {
     // The name that is looked for first: under another one, that of this machine would come before it.
     let built = compiler.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so")).arg(source);
     assert!(built.status().expect("a C compiler").success());
-    fs::write(folder.join("control"), "").expect("a file");
+    let _listens = UnixListener::bind(folder.join("control")).expect("a socket");
     fs::write(folder.join("nvidia-cuda-mps-control.pid"), std::process::id().to_string()).expect("a file");
     // Libcuda is loaded once in a process, and found as the process begins.
     let output = Command::new(std::env::current_exe().expect("this program"))
