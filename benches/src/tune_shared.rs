@@ -20,7 +20,7 @@ pub(crate) const SIZES: [u64; 8] = [8, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 
 /// Operations of a round.
 pub(crate) const TRIPS: u32 = 10;
 /// So many runs of a cell have so long on average, with its checks, so that a table takes less than a minute.
-const CELL: Duration = Duration::from_millis(110);
+const CELL: Duration = Duration::from_millis(100);
 pub(crate) const CELL_RUNS: u32 = 100;
 /// A choice stays until another is so much quicker.
 const GAIN: f64 = 0.95;
@@ -35,7 +35,8 @@ pub struct SharedTuned {
 }
 
 /// Measures in `options.nodes` processes on `options.gpus` GPUs by turns, with so many runs of each size and algorithm; where they take too long,
-/// fewer, but 30; where they take clearly longer than another algorithm's, 20, and 10 where they take twice as long.
+/// fewer, but 30, or 20 while those before took more than their part of the time; where they take clearly longer than another algorithm's,
+/// 20, and 10 where they take twice as long.
 ///
 /// # Errors
 /// As for [`Bench::run`](crate::Bench::run); [`BenchError::WrongData`].
