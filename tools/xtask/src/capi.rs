@@ -147,7 +147,7 @@ fn headers(include: &Path) -> Result<()> {
 /// read goes into a file beside it, where they look for it.
 fn shared(archive: &Path, lib: &Path) -> Result<()> {
     let folder = folder();
-    let whole = work()?.join("librma2.so");
+    let whole = pieces(lib)?.join("librma2.so");
     let mut command = compiler();
     command.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&whole);
     command.arg(format!("-Wl,-soname,librma2.so.{SONAME}"));
@@ -168,7 +168,8 @@ fn shared(archive: &Path, lib: &Path) -> Result<()> {
 /// The archive, of one object: of the Rust libraries in it only what ours needs is there, and their names are nobody's
 /// but its own, so that they meet no others.
 fn fixed(archive: &Path, lib: &Path) -> Result<()> {
-    let (start, object) = (work()?.join("start.o"), work()?.join("rma2.o"));
+    let pieces = pieces(lib)?;
+    let (start, object) = (pieces.join("start.o"), pieces.join("rma2.o"));
     let mut command = compiler();
     command.args(["-c", "-fPIC", "-O2"]).arg(folder().join("start.c")).arg("-o").arg(&start);
     Step { name: "librma2 start", command, limit: LINK }.run()?;
@@ -184,7 +185,7 @@ fn fixed(archive: &Path, lib: &Path) -> Result<()> {
     command.arg("-o").arg(&object).arg(&start).arg(archive);
     Step { name: "librma2 archive", command, limit: LINK }.run()?;
 
-    let member = work()?.join("librma2.o");
+    let member = pieces.join("librma2.o");
     let public = OURS.map(|prefix| format!("{prefix}*")).into_iter();
     let public = public.chain(WATCHED[..IN_ARCHIVE].iter().map(|(name, _)| (*name).to_owned()));
     let mut options = vec!["--strip-unneeded".to_owned(), "--wildcard".to_owned()];
@@ -203,7 +204,7 @@ fn watched((name, ours): (&str, &str)) -> String {
 
 /// A library of one C file whose work librma2 does: shared, and as an archive.
 fn thin(lib: &Path, name: &str, source: &str, versions: Option<&str>) -> Result<()> {
-    let object = work()?.join(format!("{name}.o"));
+    let object = pieces(lib)?.join(format!("{name}.o"));
     let mut command = compiler();
     command.args(["-c", "-fPIC", "-O2", "-Wall", "-Wextra", "-pedantic", "-std=c11", "-I"]);
     command.arg(lib.with_file_name("include")).arg(folder().join(source)).arg("-o").arg(&object);
@@ -231,6 +232,14 @@ pub(crate) fn work() -> Result<PathBuf> {
     let work = target().join("capi");
     fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
     Ok(work)
+}
+
+/// The same for libraries in `PREFIX/lib`: two prefixes may be made at the same time.
+fn pieces(lib: &Path) -> Result<PathBuf> {
+    let prefix = lib.parent().and_then(Path::file_name).unwrap_or_default();
+    let pieces = work()?.join(prefix);
+    fs::create_dir_all(&pieces).with_context(|| format!("cannot make {}", pieces.display()))?;
+    Ok(pieces)
 }
 
 pub(crate) fn objcopy(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
@@ -266,6 +275,14 @@ pub(crate) fn compiler() -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_prefixes_share_no_pieces() {
+        let of = |prefix: &str| pieces(&Path::new(prefix).join("lib")).unwrap();
+        let (tests, guests) = (of("build/librma2 for tests"), of("build/librma2"));
+        assert!(tests.is_dir() && guests.is_dir());
+        assert_ne!(tests, guests);
+    }
 
     #[test]
     fn the_recipe_makes_the_program_that_it_runs() {
