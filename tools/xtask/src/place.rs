@@ -4,6 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Root of the checkout.
 pub fn root() -> PathBuf {
@@ -40,6 +41,11 @@ pub fn interactive() -> bool {
 /// A continuous integration service runs us: plain lines, no moving progress.
 pub fn ci() -> bool {
     std::env::var_os("CI").is_some_and(|v| v != "false" && v != "0" && !v.is_empty())
+}
+
+/// Days of the world's time since 1970, by which things take turns.
+pub fn day() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86400)
 }
 
 /// First executable of this name on the search path.

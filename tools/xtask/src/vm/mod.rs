@@ -30,7 +30,7 @@ use lab::{Built, Job, Lab};
 use scenario::{Boot, Scenario, When};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -70,8 +70,7 @@ impl Select {
 
     /// Who asks for a scenario gets it on all of its kernels.
     fn when(&self) -> When {
-        let day =
-            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86400) as u32;
+        let day = || place::day() as u32;
         if self.long || !self.only.is_empty() { When::Long } else { When::Day(self.day.unwrap_or_else(day)) }
     }
 }
