@@ -1,6 +1,7 @@
 #!/bin/sh
 # Attacks on the calls of the device, and who may do what.
 #: modules extoll
+#: turn 0 6.1 debug
 #: seconds 90
 set -e
 insmod /extoll.ko

@@ -4,6 +4,7 @@
 #: modules extoll
 #: orphan 1
 #: waits 1
+#: turn 0
 #: seconds 90
 set -e
 insmod /extoll.ko

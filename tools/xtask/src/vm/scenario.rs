@@ -66,6 +66,8 @@ pub struct Scenario {
     pub daily: Option<Vec<String>>,
     /// On one of those each day, in turn, from this one on. None: on each of them.
     pub turn: Option<u32>,
+    /// The kernels that take turns, if not all of those; on the others it runs every day.
+    pub turning: Vec<String>,
 }
 
 /// What a run is for.
@@ -100,8 +102,9 @@ impl Scenario {
         let When::Day(day) = when else { return of(&kernel) };
         let daily =
             |kernel: &Kernel| of(kernel) && self.daily.as_ref().is_none_or(|names| named(names, *kernel));
-        let Some(turn) = self.turn else { return daily(&kernel) };
-        let all: Vec<Kernel> = Kernel::ALL.into_iter().filter(daily).collect();
+        let turns = |kernel: &Kernel| self.turning.is_empty() || named(&self.turning, *kernel);
+        let Some(turn) = self.turn.filter(|_| turns(&kernel)) else { return daily(&kernel) };
+        let all: Vec<Kernel> = Kernel::ALL.into_iter().filter(|one| daily(one) && turns(one)).collect();
         !all.is_empty() && all[(day as usize + turn as usize) % all.len()] == kernel
     }
 
@@ -205,6 +208,7 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
         kernels,
         daily: None,
         turn: None,
+        turning: Vec::new(),
     };
     for line in text.lines().filter_map(|line| line.strip_prefix("#: ")) {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -236,7 +240,11 @@ fn parse(script: PathBuf, text: &str) -> Result<Scenario> {
             "programs" => scenario.programs = words(),
             "kernels" => scenario.kernels = known(line, words())?,
             "daily" => scenario.daily = Some(known(line, words())?),
-            "turn" => scenario.turn = Some(number()?),
+            "turn" => {
+                let (first, names) = value.split_once(' ').unwrap_or((value, ""));
+                scenario.turn = Some(first.trim().parse().with_context(|| format!("`{line}`: no number"))?);
+                scenario.turning = known(line, names.split_whitespace().map(str::to_owned).collect())?;
+            }
             _ => {
                 bail!(
                     "`{line}`: there are guests, cards, gpu, apart, memory, processors, iommu, icount, trouble, orphan, \
@@ -307,6 +315,15 @@ mod tests {
         assert_eq!(on(daily), [vec![old], vec![new], vec![old], all.clone()], "none but the daily ones");
         assert_eq!(on("#: kernels 6.12 7.2 debug\n#: daily\n#: turn 0"), [vec![], vec![], vec![], all]);
         assert!(parse("x.sh".into(), "#: turn debug").is_err());
+    }
+
+    #[test]
+    fn of_some_kernels_one_each_day_and_the_others_every_day() {
+        let scenario = parse("x.sh".into(), "#: turn 1 6.1 debug").unwrap();
+        let on = |when| Kernel::ALL.map(|kernel| u8::from(scenario.runs_on(kernel, when)));
+        let days = [When::Day(6), When::Day(7), When::Day(8), When::Long].map(on);
+        assert_eq!(days, [[0, 1, 1, 1], [1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1]]);
+        assert!(parse("x.sh".into(), "#: turn 1 6.2").is_err());
     }
 
     #[test]
