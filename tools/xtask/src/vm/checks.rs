@@ -1,6 +1,7 @@
 //! Looks at the modules' source and at the interface that they share with programs, without running them.
 
-use super::debs;
+use super::debs::{self, Archive};
+use super::debug;
 use super::kernel::{Installed, Kernel};
 use crate::place;
 use crate::run::Step;
@@ -25,12 +26,15 @@ const NOT_OURS: [&str; 5] = [
 /// A check, and what it is called.
 pub type Check = (&'static str, fn(&Installed, &[String]) -> Result<()>);
 
+/// The kernel with whose checks the style is judged.
+pub const STYLE: Kernel = Kernel::V7_2;
+
 /// Checks whose tools come with a kernel.
 pub fn of(kernel: Kernel) -> &'static [Check] {
     match kernel {
         Kernel::V6_1 | Kernel::V6_12 => &[("sparse", sparse)],
-        Kernel::V7_2 => &[("pahole", pahole)],
-        Kernel::Debug => &[("checkpatch", checkpatch)],
+        Kernel::V7_2 => &[("pahole", pahole), ("checkpatch", checkpatch)],
+        Kernel::Debug => &[],
     }
 }
 
@@ -43,8 +47,8 @@ fn sparse(kernel: &Installed, modules: &[String]) -> Result<()> {
 }
 
 /// Style, as the kernel's own tool sees it.
-fn checkpatch(kernel: &Installed, modules: &[String]) -> Result<()> {
-    let script = kernel.tree().join("scripts/checkpatch.pl");
+fn checkpatch(_: &Installed, modules: &[String]) -> Result<()> {
+    let script = debug::style(&Archive::open()?)?;
     let mut command = Command::new("perl");
     command.arg(script).args(["--no-tree", "--strict", "--terse", "--no-summary", "--max-line-length=120"]);
     command.arg(format!("--ignore={}", NOT_OURS.join(","))).arg("-f");

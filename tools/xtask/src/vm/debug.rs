@@ -45,14 +45,32 @@ pub fn source(archive: &Archive) -> Result<PathBuf> {
     if tree.join("Kbuild").exists() {
         return Ok(tree);
     }
+    unpack(archive, &tree, &[])?;
+    Ok(tree)
+}
+
+/// What judges the style of a kernel's source: it comes with that source, and needs no kernel that is built.
+pub fn style(archive: &Archive) -> Result<PathBuf> {
+    let tree = [debs::folder().join("debug-kernel"), debs::folder().join("kernel-style")];
+    let script = tree.each_ref().map(|tree| tree.join("scripts/checkpatch.pl"));
+    if let Some(script) = script.iter().find(|script| script.exists()) {
+        return Ok(script.clone());
+    }
+    unpack(archive, &tree[1], &["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"])?;
+    Ok(script[1].clone())
+}
+
+/// Unpacks the source, or some of its scripts.
+fn unpack(archive: &Archive, tree: &Path, scripts: &[&str]) -> Result<()> {
     let root = archive.unpack("kernel-source", "bookworm", &["linux-source-6.1"], false)?;
-    fs::create_dir_all(&tree)?;
+    fs::create_dir_all(tree)?;
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(root.join("usr/src/linux-source-6.1.tar.xz"));
-    tar.args(["--strip-components=1", "-C"]).arg(&tree);
-    Step { name: "vm debug kernel source", command: tar, limit: UNPACK }.run()?;
-    fs::remove_dir_all(root.join("usr/src")).context("the archive of the source stays")?;
-    Ok(tree)
+    tar.args(["--strip-components=1", "-C"]).arg(tree);
+    tar.args(scripts.iter().map(|script| format!("linux-source-6.1/scripts/{script}")));
+    Step { name: "vm kernel source", command: tar, limit: UNPACK }.run()?;
+    // Fetched again if it is asked for again.
+    fs::remove_dir_all(root).context("the archive of the source stays")
 }
 
 /// Installs what its build needs and is missing.

@@ -154,11 +154,6 @@ impl Installed {
         Installed { kernel, release, image, packed, headers: tree, stock: None, root: None }
     }
 
-    /// What its modules are built against, as this system sees it.
-    pub fn tree(&self) -> &Path {
-        &self.headers
-    }
-
     /// Folder of the modules that come with it.
     pub fn stock(&self) -> Result<&Path> {
         let none = || format!("no modules come with kernel {}", self.kernel.name());

@@ -71,7 +71,12 @@ impl Select {
     /// Who asks for a scenario gets it on all of its kernels.
     fn when(&self) -> When {
         let day = || place::day() as u32;
-        if self.long || !self.only.is_empty() { When::Long } else { When::Day(self.day.unwrap_or_else(day)) }
+        if self.long || !self.only.is_empty() {
+            return When::Long;
+        }
+        let day = self.day.unwrap_or_else(day);
+        // Who asks for the debug kernel gets it, on a day that has it.
+        When::Day(if self.kernel.contains(&Kernel::Debug) { day & !1 } else { day })
     }
 }
 
@@ -94,10 +99,12 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     if let Some(name) = select.only.iter().find(|name| !scenarios.iter().any(|s| s.name == **name)) {
         bail!("no scenario is called `{name}`; `cargo xtask vm --list` lists them");
     }
-    let kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
+    let mut kernels = if select.kernel.is_empty() { usable()? } else { select.kernel.clone() };
+    kernels.retain(|kernel| when.has(*kernel));
     if select.kernels {
         let archive = archive(&kernels, policy)?;
         Lab::ahead(&archive, &scenarios)?;
+        debug::style(&archive)?;
         return kernels.iter().try_for_each(|kernel| kernel.get(&archive).map(|_| ()));
     }
     let named = |s: &Scenario| select.only.is_empty() || select.only.contains(&s.name);
@@ -121,6 +128,9 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let archive = timed(&mut results, None, "archive", || archive(&kernels, policy));
     let end = |results: &[Outcome]| report(results, start.elapsed(), worked().saturating_sub(before));
     let Some(archive) = archive else { return end(&results) };
+    if kernels.contains(&checks::STYLE) {
+        timed(&mut results, None, "kernel's style", || debug::style(&archive).map(|_| ()));
+    }
     // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
     let (slow, quick): (Vec<Kernel>, Vec<Kernel>) =
         kernels.iter().copied().partition(|kernel| *kernel == Kernel::Debug);
