@@ -84,7 +84,7 @@ impl<W: Wire> Core<W> {
     /// Gives the wire the message in the buffer, of a packet.
     #[inline]
     fn hand_over_of(&mut self, to: u16, packet: &Packet) -> Sent {
-        match self.hand_over(to) {
+        match self.hand_over(to, false) {
             Ok(Taken::Yes) => self.sent(to, packet.class() as usize),
             other => self.unsent(to, other),
         }
@@ -99,13 +99,13 @@ impl<W: Wire> Core<W> {
         Sent::Gone
     }
 
-    /// Gives the wire the message in the buffer, which has one packet; or keeps it for the next ones.
+    /// Gives the wire the message in the buffer, which has one packet; or keeps it for the next ones, as where the peer is busy anyway.
     #[inline]
-    pub(super) fn hand_over(&mut self, to: u16) -> Result<Taken, WireError> {
+    pub(super) fn hand_over(&mut self, to: u16, busy: bool) -> Result<Taken, WireError> {
         let link = &self.links[usize::from(to)];
         let Some(peer) = link.peer else { return Ok(Taken::Later) };
         let packet = self.buffer.len() - HEAD;
-        let waits = self.may_hold && packet <= SHORT && link.untaken() >= BUSY;
+        let waits = self.may_hold && packet <= SHORT && (busy || link.untaken() >= BUSY);
         if !link.held.is_empty() {
             let fits = waits && link.held.len() + packet <= MESSAGE_MAX;
             if !fits && self.let_go(to)? == Taken::Later {

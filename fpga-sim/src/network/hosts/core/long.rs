@@ -70,7 +70,9 @@ impl<W: Wire> Core<W> {
             Err(error) => return self.send_failed(to, packet, &error),
         };
         message::encode_offer(packet, head, &offer, &mut self.buffer);
-        match self.hand_over(to) {
+        // Who has others to read begins with this one later: it may go with the next ones, when the wire is moved on.
+        let busy = self.links[usize::from(to)].granted != [0; 2];
+        match self.hand_over(to, busy) {
             Ok(Taken::Yes) => {
                 let class = packet.class() as usize;
                 self.give(to, offer.id, packet, grants, None);

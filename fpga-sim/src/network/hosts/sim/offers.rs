@@ -58,6 +58,23 @@ fn what_is_to_be_read_is_told_of_before_the_wire_is_moved_on() {
 }
 
 #[test]
+fn who_has_something_to_read_is_told_of_more_in_one_message() {
+    for seed in 0..20 {
+        let mut world = met(seed);
+        world.processes[0].core.hold_back(true);
+        let before = world.messages.borrow().taken;
+        let taken = [(); 4].map(|()| {
+            world.send_payload((0, 1), Kind::Put, LANDS + 1, 1);
+            world.messages.borrow().taken - before
+        });
+        assert_eq!(taken, [1; 4], "seed {seed}: the first one goes at once");
+        assert_eq!(taken_before_moved(&mut world, 0, |world| world.step(0)), 1, "seed {seed}");
+        world.run(world.now() + SECOND);
+        world.check_quiet();
+    }
+}
+
+#[test]
 fn news_that_something_was_read_go_with_packets_that_wait_for_nobody() {
     let mut waited = 0;
     for seed in 0..40 {

@@ -61,7 +61,14 @@ impl World {
     }
 
     /// A packet whose payload lies in at most `runs_most` pieces of memory: its number.
-    pub fn post_payload(&mut self, (who, to): (usize, u16), kind: Kind, len: u32, runs_most: u32) -> u32 {
+    pub fn post_payload(&mut self, way: (usize, u16), kind: Kind, len: u32, runs_most: u32) -> u32 {
+        let tag = self.send_payload(way, kind, len, runs_most);
+        self.step(way.0);
+        tag
+    }
+
+    /// The same, and the wire is not moved on.
+    pub fn send_payload(&mut self, (who, to): (usize, u16), kind: Kind, len: u32, runs_most: u32) -> u32 {
         let (tag, process) = self.number_packet(who, to);
         let bytes = payload(tag, len as usize);
         let mut runs = Vec::new();
@@ -87,7 +94,6 @@ impl World {
             ..put(len, len, 0)
         };
         self.send(who, packet);
-        self.step(who);
         tag
     }
 
