@@ -123,6 +123,13 @@ pub trait Memory: Send + Sync {
     }
     /// Writes bytes; the last aligned word becomes visible last. `bytes` are taken before the call returns.
     fn write(&self, destination: u64, bytes: &[u8]) -> Result<Completion, MemoryError>;
+    /// The same, to memory of the host alone: nothing is begun for a device's.
+    fn write_host(&self, destination: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        match self.is_device(destination, bytes.len()) {
+            true => Err(MemoryError::Device { address: destination }),
+            false => self.write(destination, bytes).map(|_| ()),
+        }
+    }
     /// Copies; the last aligned word becomes visible last. Ranges may overlap.
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
     /// Copies `len` bytes from `offset` of memory that no range declares; the last aligned word becomes visible last.

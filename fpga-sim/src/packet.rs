@@ -136,7 +136,7 @@ pub enum Payload {
     Bytes(Box<[u8]>),
     /// Bytes in a buffer that the fabric lent.
     Lent(Lent),
-    /// So many bytes that are where they belong: the fabric had the card [write](crate::network::fabric::First::place) them.
+    /// So many bytes that are where they belong: the fabric had the card [write](crate::network::fabric::First::settle) them.
     Placed(u32),
     /// A reference to the sender's memory; only over a fabric with direct memory.
     ByReference(ByReference),

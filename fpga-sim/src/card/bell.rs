@@ -25,8 +25,8 @@ pub(super) struct Bell {
 
 /// Cards that a thread still has to run. Lies on the stack of the call that drives them.
 pub(super) struct RunList {
-    /// Different for every list of the process.
-    id: u64,
+    /// Different for every list of the process; 0: no card was put on it.
+    id: Cell<u64>,
     /// Nearly always there is one at most: it needs no queue, which each call would have to drop.
     next: Cell<Option<Arc<Nic>>>,
     #[allow(clippy::box_collection, reason = "to see that there is none takes one look at a pointer")]
@@ -44,9 +44,15 @@ impl Drop for RunList {
 
 impl RunList {
     fn new() -> RunList {
-        let id = NEXT_ID.get();
-        NEXT_ID.set(id + 1);
-        RunList { id, next: Cell::default(), further: ManuallyDrop::default() }
+        RunList { id: Cell::new(0), next: Cell::default(), further: ManuallyDrop::default() }
+    }
+
+    #[inline]
+    fn id(&self) -> u64 {
+        if self.id.get() == 0 {
+            self.id.set(NEXT_ID.replace(NEXT_ID.get() + 1));
+        }
+        self.id.get()
     }
 
     #[inline]
@@ -106,10 +112,10 @@ impl Bell {
         let list = DRIVING.get();
         // SAFETY: null, or the list of a call further up on this thread's stack (see `driving`).
         if let Some(cards) = unsafe { list.as_ref() } {
-            if self.listed_by.load(Ordering::Relaxed) != cards.id
+            if self.listed_by.load(Ordering::Relaxed) != cards.id()
                 && let Some(nic) = self.nic.upgrade()
             {
-                self.listed_by.store(cards.id, Ordering::Relaxed);
+                self.listed_by.store(cards.id(), Ordering::Relaxed);
                 cards.push(nic);
             }
             return;

@@ -12,7 +12,7 @@ use super::deputy;
 use super::front::FrontEnd;
 use super::notifier::Notifier;
 use super::offsets::array;
-use super::receiver::{Placed, Progress, Receiver};
+use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::slots::SlotRings;
 use super::smfu::{self, SmfuInbound};
@@ -96,6 +96,20 @@ impl Chip {
     #[inline]
     pub(super) fn take_written(&mut self) -> bool {
         self.notifier.take_written() | self.velo.take_written() | std::mem::take(&mut self.freed)
+    }
+
+    /// Whether nothing waits of what a command or a request can leave behind.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        let notifier = &self.notifier;
+        let waits = !self.receiver.inbound().is_empty()
+            | notifier.has_backlog()
+            | notifier.has_awaiting()
+            | notifier.has_done()
+            | self.sender.has_stalled()
+            | (self.sender.responses() != 0)
+            | self.velo.is_waiting();
+        !waits
     }
 
     /// Whether commands or messages were taken over for their requesters and wait there, or may lie in slots, or triggers are to be counted.
@@ -215,20 +229,24 @@ impl Chip {
         }
     }
 
-    /// Writes the payload of a put from the fabric's bytes to where it goes, unless something has to be done before.
-    pub(super) fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> Placed {
-        let fits = packet.kind == Kind::Put && !packet.mode.contains(Mode::RRA);
+    /// Deals with a put or a notification that the fabric still has, unless something has to be done before; whether it did. `bytes` are its
+    /// payload where it has none itself.
+    #[inline]
+    pub(super) fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let fits = matches!(packet.kind, Kind::Put | Kind::Notification)
+            && !packet.mode.contains(Mode::RRA)
+            && packet.payload.bytes().is_some();
         if !fits || self.board.state.is_foreign(packet) || !self.has_room(packet) {
-            return Placed::Not;
+            return false;
         }
         let Chip { board, receiver, translation, notifier, .. } = self;
         // As in `accept`.
         if notifier.has_awaiting() {
             notifier.finish_awaited();
         }
-        let mut placed = Placed::Not;
-        board.memory.session(&mut || placed = receiver.place(translation, packet, bytes));
-        placed
+        let mut settled = false;
+        board.memory.session(&mut || settled = receiver.settle(translation, notifier, packet, bytes));
+        settled
     }
 
     /// Takes a packet from the network, or what it has.

@@ -7,7 +7,6 @@ use super::board::Board;
 use super::chip::Chip;
 use super::front::FrontEnd;
 use super::quantum;
-use super::receiver::Placed;
 use crate::network::fabric::{First, Pending};
 use crate::packet::{Class, Packet};
 use crate::units::snq::Trigger;
@@ -48,6 +47,8 @@ impl From<u8> for Mood {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum More {
     Nothing,
+    /// Requests came, and nothing is left of them to do.
+    Settled,
     /// The request that the fabric gave, and nothing else.
     First,
     /// Packets, and nothing else.
@@ -59,28 +60,26 @@ enum More {
 struct Gate<'a> {
     chip: &'a mut Chip,
     held: &'a mut Option<Packet>,
-    /// A put was taken of which nothing is left to do here.
-    moved: bool,
+    /// So many requests more may be settled.
+    left: usize,
 }
 
 impl First for Gate<'_> {
     #[inline]
     fn is_free(&self) -> bool {
-        self.held.is_none()
+        self.held.is_none() & (self.left > 0)
     }
 
     #[inline]
-    fn take(&mut self, packet: Packet) {
-        *self.held = Some(packet);
+    fn take(&mut self, packet: &mut Packet) {
+        *self.held = Some(packet.take());
     }
 
-    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
-        match self.chip.place(packet, bytes) {
-            Placed::Not => return false,
-            Placed::Reports => *self.held = Some(packet.take()),
-            Placed::Over => self.moved = true,
-        }
-        true
+    #[inline]
+    fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let settled = self.chip.settle(packet, bytes);
+        self.left -= usize::from(settled);
+        settled
     }
 }
 
@@ -138,6 +137,12 @@ impl Core {
         self.still = false;
     }
 
+    /// A command or a request was dealt with other than by [`Core::run`].
+    #[inline]
+    pub(super) fn note_work(&mut self) {
+        self.still &= self.chip.rests();
+    }
+
     /// Runs all units until nothing moves, or for long enough. Returns whether anything moved, and how soon the card must run again.
     #[inline]
     pub(super) fn run(&mut self, board: &Board) -> (bool, Mood) {
@@ -150,6 +155,10 @@ impl Core {
             let more = self.more(asks);
             if more == More::Nothing {
                 return (worked, Mood::Idle);
+            }
+            if more == More::Settled {
+                (worked, asks) = (true, false);
+                continue;
             }
             let mut moved = false;
             self.still = false;
@@ -198,7 +207,11 @@ impl Core {
     fn round(&mut self) -> bool {
         let turn = self.turn;
         let mut moved = self.step_links();
-        if self.board.news.take() || self.arrivals || self.pending() != Pending::Nothing {
+        // What is held came before, and nobody tells of it again.
+        let told = self.board.news.take() || self.arrivals || self.held.is_some();
+        let (pending, settled) = if told { (Pending::Packets, false) } else { self.pending() };
+        moved |= settled;
+        if pending != Pending::Nothing {
             moved |= self.receive();
         }
         let chip = &mut self.chip;
@@ -318,18 +331,16 @@ impl Core {
         Ok(())
     }
 
-    /// What waits that nobody told of.
+    /// What waits that nobody told of; whether some of it is settled.
     #[inline]
-    fn pending(&mut self) -> Pending {
+    fn pending(&mut self) -> (Pending, bool) {
         if !self.polled {
-            return Pending::Nothing;
+            return (Pending::Nothing, false);
         }
         let Core { board, chip, held, .. } = self;
-        let mut gate = Gate { chip, held, moved: false };
-        match board.fabric.pending(board.node, &mut gate) {
-            Pending::Nothing if gate.moved => Pending::Packets,
-            pending => pending,
-        }
+        let mut gate = Gate { chip, held, left: PACKETS };
+        let pending = board.fabric.pending(board.node, &mut gate);
+        (pending, gate.left < PACKETS)
     }
 
     #[inline]
@@ -375,12 +386,23 @@ impl Core {
         if self.board.news.is_there() {
             return More::Packets;
         }
-        match if asks { self.pending() } else { Pending::Nothing } {
-            Pending::Nothing => More::Nothing,
-            Pending::First => More::First,
-            // A put that was taken at once waits, or has failed.
-            Pending::Packets if !self.is_calm() || self.board.counters.has_failed() => More::Anything,
-            Pending::Packets => More::Packets,
+        match if asks { self.pending() } else { (Pending::Nothing, false) } {
+            (Pending::Nothing, false) => More::Nothing,
+            (Pending::First, false) if self.held.is_some() => More::First,
+            (pending, true) => self.more_behind(pending),
+            _ if !self.is_calm() => More::Anything,
+            _ => More::Packets,
+        }
+    }
+
+    /// The same behind requests that were settled: they may wait for something, or have failed.
+    #[inline]
+    fn more_behind(&mut self, pending: Pending) -> More {
+        self.note_work();
+        match self.still && !self.board.counters.has_failed() && self.held.is_none() {
+            false => More::Anything,
+            true if pending == Pending::Packets => More::Packets,
+            true => More::Settled,
         }
     }
 

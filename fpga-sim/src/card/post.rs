@@ -79,8 +79,8 @@ impl Nic {
                     // Nothing is before it: no need to queue.
                     Some(mut core) if front.is_empty() && L::can_execute(&core.chip, vpid) => {
                         commit(true);
-                        core.stir();
                         line.execute(&mut core.chip, vpid);
+                        core.note_work();
                         self.run_held(core);
                     }
                     Some(core) => {

@@ -12,8 +12,8 @@ use super::per_vpid::PerVpid;
 use super::queue::{Queue, Waiting};
 use super::translation::Translation;
 use super::writing::{Step, Writing};
-use crate::memory::Completion;
 use crate::memory::runs::Runs;
+use crate::memory::{Completion, MemoryError};
 use crate::packet::{ByReference, Kind, NOBODY, Packet, Payload};
 use crate::units::bits::VpidSet;
 use crate::units::completer::{Completer, Delivery};
@@ -27,16 +27,6 @@ pub(super) enum Outcome {
     Waits(Box<Writing>),
     /// It is for registers: they are the caller's to write, and then to [report](Receiver::report).
     Registers,
-}
-
-/// What became of a put whose payload the fabric has.
-pub(super) enum Placed {
-    /// Nothing: it needs its payload.
-    Not,
-    /// Its payload is where it goes, or goes nowhere: it is to be [accepted](Receiver::accept), which reports it.
-    Reports,
-    /// It is dropped, or waits for its turn with a copy of the payload.
-    Over,
 }
 
 /// How far the oldest packet of a VPID that waits is.
@@ -72,8 +62,6 @@ pub(super) struct Receiver {
     /// VPIDs with such packets.
     inbound: VpidSet,
     ahead: Ahead,
-    /// Of the put whose payload was [placed](Receiver::place) last, until it is accepted or its VPID is closed.
-    placed: Option<u8>,
 }
 
 impl Receiver {
@@ -85,7 +73,6 @@ impl Receiver {
             waiting: PerVpid::default(),
             inbound: VpidSet::default(),
             ahead: Ahead::default(),
-            placed: None,
         }
     }
 
@@ -101,16 +88,9 @@ impl Receiver {
     /// Forgets answers that a VPID which was closed waits for, and whom to tell of what came for it: who has it next is not told.
     pub(super) fn close(&mut self, vpid: u8) {
         self.answers.retain(|(of, _), _| *of != vpid);
-        self.placed = self.placed.filter(|placed| *placed != vpid);
         if let Some(queue) = self.waiting.get_mut(vpid) {
             queue.close();
         }
-    }
-
-    /// Takes a put whose payload is in its place; false: its VPID was closed behind that.
-    fn take_placed(&mut self, packet: &mut Packet) -> bool {
-        packet.payload = Payload::None;
-        self.placed.take() == Some(packet.destination.vpid)
     }
 
     /// The bytes of an answer are there: is it one to a triggered operation?
@@ -162,51 +142,52 @@ impl Receiver {
         }
     }
 
-    /// Writes the payload of a put from bytes that the packet does not have.
-    pub(super) fn place(
+    /// Deals with a put or a notification that waits for nothing, whose payload is `bytes` where it has none itself; false, and nothing is done:
+    /// others are before it. Its payload may have to wait for a device: then it is kept with a copy of that.
+    #[inline]
+    pub(super) fn settle(
         &mut self,
         translation: &mut Translation,
+        notifier: &mut Notifier,
         packet: &mut Packet,
         bytes: &[u8],
-    ) -> Placed {
-        let (vpid, len) = (packet.destination.vpid, bytes.len());
+    ) -> bool {
+        let vpid = packet.destination.vpid;
         if self.inbound.contains(vpid) {
-            return Placed::Not; // others are before it
+            return false;
         }
-        packet.payload = Payload::Placed(len as u32);
+        if !bytes.is_empty() {
+            packet.payload = Payload::Placed(bytes.len() as u32);
+        }
         match self.completer.receive(&mut translation.context(vpid), packet) {
-            Delivery::Dropped | Delivery::Registers => return Placed::Over,
+            Delivery::Dropped | Delivery::Registers => return true,
             Delivery::Report => {}
-            Delivery::Write(Runs { first, more })
-                if more.is_empty() && !self.board.memory.is_device(first.address, len) =>
-            {
-                if !matches!(self.board.memory.write(first.address, bytes), Ok(Completion::Done)) {
-                    self.fail(packet);
+            Delivery::Write(runs) => {
+                let bytes = if bytes.is_empty() { packet.payload.bytes().unwrap_or_default() } else { bytes };
+                let written = match runs.more.is_empty() {
+                    true => self.board.memory.write_host(runs.first.address, bytes),
+                    false => Err(MemoryError::Device { address: runs.first.address }),
+                };
+                match written {
+                    Ok(()) => {}
+                    Err(MemoryError::Device { .. }) => {
+                        packet.payload = Payload::copy_of(bytes);
+                        let writing = Writing::new(packet.take(), runs).guard(translation.hold());
+                        self.waiting.at(vpid).push(Waiting::Writing(writing));
+                        self.inbound.set(vpid, true);
+                        return true;
+                    }
+                    Err(_) => self.fail(packet),
                 }
             }
-            Delivery::Write(runs) => {
-                packet.payload = Payload::copy_of(bytes);
-                let writing = Writing::new(packet.take(), runs).guard(translation.hold());
-                self.waiting.at(vpid).push(Waiting::Writing(writing));
-                self.inbound.set(vpid, true);
-                return Placed::Over;
-            }
         }
-        packet.payload = Payload::Placed(len as u32);
-        self.placed = Some(vpid);
-        Placed::Reports
+        self.report(translation, notifier, packet);
+        true
     }
 
     /// A packet behind others that wait. Where its bytes come from another host, they are read while those before it are.
     fn begin_ahead(&mut self, translation: &mut Translation, mut packet: Packet) {
         let vpid = packet.destination.vpid;
-        // Those before it came meanwhile: responses, or what this process sends itself.
-        if let Payload::Placed(_) = packet.payload {
-            if self.take_placed(&mut packet) {
-                self.waiting.at(vpid).push(Waiting::Report(packet));
-            }
-            return;
-        }
         let queue = self.waiting.at(vpid);
         if !queue.is_known() || depends(&packet) {
             return queue.push(Waiting::Packet(packet));
@@ -267,12 +248,6 @@ impl Receiver {
         packet: &mut Packet,
     ) -> Outcome {
         span!("completer", to = %packet.destination, from = %packet.source, kind = ?packet.kind, len = packet.len);
-        if let Payload::Placed(_) = packet.payload {
-            if self.take_placed(packet) {
-                self.report(translation, notifier, packet);
-            }
-            return Outcome::Done;
-        }
         let mut cx = translation.context(packet.destination.vpid);
         match self.completer.receive(&mut cx, packet) {
             Delivery::Dropped => return Outcome::Done,

@@ -367,6 +367,10 @@ fn whole_fragments(packet: &Packet, most: u32) -> u32 {
 fn gather(board: &Board, runs: &Runs, total: u32, payload: &mut Payload) -> Result<(), MemoryError> {
     *payload = Payload::Inline { len: total as u8, bytes: [0; INLINE_MAX] };
     let Payload::Inline { bytes, .. } = payload else { return Ok(()) };
+    if runs.more.is_empty() {
+        let len = (runs.first.len as usize).min(INLINE_MAX);
+        return board.memory.read(runs.first.address, &mut bytes[..len]);
+    }
     let mut at = 0;
     for run in runs.iter() {
         let end = (at + run.len as usize).min(INLINE_MAX);

@@ -150,6 +150,16 @@ impl Memory for HostMemory {
         })
     }
 
+    #[inline]
+    fn write_host(&self, destination: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, destination, bytes.len(), 1)?;
+            // SAFETY: host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), bytes.len()) };
+            Ok(())
+        })
+    }
+
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError> {
         self.with_table(|table| {
             let to = find(table, destination, len)?.copier;

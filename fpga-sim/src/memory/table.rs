@@ -45,8 +45,8 @@ struct Found {
     span: Span,
 }
 
-/// Source, target and queue of a stream of commands find a place each.
-const FOUND: usize = 8;
+/// Source, target and queue of a stream of commands find a place each, wherever they lie: nearly always.
+const FOUND: usize = 64;
 const NONE: Found = Found { table: 0, span: Span { start: 0, end: 0, copier: None } };
 
 thread_local! {

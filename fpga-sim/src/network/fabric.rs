@@ -54,20 +54,21 @@ pub enum Carriage {
 pub enum Pending {
     /// Nothing, as far as the fabric knows.
     Nothing,
-    /// The next request came at once, and nothing else waits.
+    /// Requests came at once in this call, and nothing else waits. Of those that the card keeps, later calls say nothing.
     First,
     /// [`Fabric::poll`] says.
     Packets,
 }
 
-/// Where a card has its next request at once, while the fabric still has it.
+/// Where a card has its next requests at once, while the fabric still has them.
 pub trait First {
     /// Whether it can have one.
     fn is_free(&self) -> bool;
-    /// Takes a request; [`is_free`](Self::is_free) said so.
-    fn take(&mut self, packet: Packet);
-    /// Takes a put that still has no payload, and writes that from `bytes`, which stay the fabric's, to where it goes; whether it did.
-    fn place(&mut self, _packet: &mut Packet, _bytes: &[u8]) -> bool {
+    /// Takes a request, or what it has; [`is_free`](Self::is_free) said so.
+    fn take(&mut self, packet: &mut Packet);
+    /// Deals with a request, of which nothing is left to do then; whether it did. `bytes`, which stay the fabric's, are its payload where it has
+    /// none itself.
+    fn settle(&mut self, _packet: &mut Packet, _bytes: &[u8]) -> bool {
         false
     }
 }
@@ -78,8 +79,8 @@ impl First for Option<Packet> {
         self.is_none()
     }
 
-    fn take(&mut self, packet: Packet) {
-        *self = Some(packet);
+    fn take(&mut self, packet: &mut Packet) {
+        *self = Some(packet.take());
     }
 }
 
@@ -141,7 +142,7 @@ pub trait Fabric: Send + Sync {
     fn polled(&self) -> bool {
         false
     }
-    /// What waits for `node` that it was not woken for. Cheap: asked all the time. The next request may come at once, to `first`, where
+    /// What waits for `node` that it was not woken for. Cheap: asked all the time. The next requests may come at once, to `first`, while
     /// that is free; of the card's units that alone may be called.
     fn pending(&self, _node: u16, _first: &mut dyn First) -> Pending {
         Pending::Nothing

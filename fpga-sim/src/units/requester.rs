@@ -78,6 +78,7 @@ pub struct Requester {
 impl Requester {
     /// Carries out a command of `vpid`. `None`: dropped and counted, because nobody could be told (the page's
     /// VPID is not open).
+    #[inline]
     pub fn execute(&mut self, cx: &mut Context<'_>, vpid: u8, command: &Command) -> Option<Job> {
         if !cx.entry.is_open() {
             cx.counters.error(regs::REQ_CMDT);

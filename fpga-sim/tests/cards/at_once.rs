@@ -1,4 +1,4 @@
-//! Puts whose payload the fabric still has when it gives them to the card: nothing that software sees differs from those that have it.
+//! Puts with which the card deals while the fabric has them: nothing that software sees differs from those that it takes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,8 +18,8 @@ struct Giving {
     puts: Mutex<VecDeque<(Packet, Vec<u8>)>>,
     /// What comes with them.
     response: Mutex<Option<Packet>>,
-    /// Those that the card wrote from our bytes.
-    placed: Mutex<u32>,
+    /// Those that the card dealt with at once.
+    settled: Mutex<u32>,
 }
 
 impl Fabric for Giving {
@@ -40,21 +40,23 @@ impl Fabric for Giving {
     }
 
     fn pending(&self, _node: u16, first: &mut dyn First) -> Pending {
-        let mut puts = self.puts.lock().unwrap();
+        let (mut puts, mut came) = (self.puts.lock().unwrap(), false);
         while first.is_free()
             && let Some((mut packet, bytes)) = puts.pop_front()
         {
-            if self.at_once && first.place(&mut packet, &bytes) {
-                *self.placed.lock().unwrap() += 1;
+            came = true;
+            if self.at_once && first.settle(&mut packet, &bytes) {
+                *self.settled.lock().unwrap() += 1;
                 continue;
             }
             packet.payload = Payload::copy_of(&bytes);
-            first.take(packet);
+            first.take(&mut packet);
         }
         match self.response.lock().unwrap().is_some() {
             true => Pending::Packets,
-            false if first.is_free() => Pending::Nothing,
-            false => Pending::First,
+            // As over hosts: of what the card has not dealt with, nobody tells it again.
+            false if came => Pending::First,
+            false => Pending::Nothing,
         }
     }
 
@@ -66,8 +68,8 @@ impl Fabric for Giving {
 }
 
 fn giving(at_once: bool) -> Arc<Giving> {
-    let (puts, response, placed) = Default::default();
-    Arc::new(Giving { at_once, puts, response, placed })
+    let (puts, response, settled) = Default::default();
+    Arc::new(Giving { at_once, puts, response, settled })
 }
 
 const VPID: u8 = 2;
@@ -76,7 +78,7 @@ const LEN: usize = 300;
 
 type Seen = (Vec<(u64, u8)>, Vec<(&'static str, u16)>, Vec<u8>);
 
-/// What software sees of a put after another one; how many the card wrote from the fabric's bytes.
+/// What software sees of a put after another one; with how many the card dealt at once.
 fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32) {
     let fabric = giving(at_once);
     let setup = Setup::over(fabric.clone());
@@ -101,15 +103,15 @@ fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32
         fabric.puts.lock().unwrap().push_back((put, bytes));
     }
     let notes = port.drain().iter().map(|note| (note.word0, note.error().bits())).collect();
-    let placed = *fabric.placed.lock().unwrap();
-    ((notes, a.all_errors(), memory.bytes(0, 3 * 4096)), placed)
+    let settled = *fabric.settled.lock().unwrap();
+    ((notes, a.all_errors(), memory.bytes(0, 3 * 4096)), settled)
 }
 
-/// A change of a put, and how many of the two the card writes at once then.
+/// A change of a put, and with how many of the two the card deals at once then.
 type Case = (&'static str, u32, &'static dyn Fn(&mut Packet, &mut Vec<u8>));
 
 #[test]
-fn payloads_that_are_written_at_once_are_as_others() {
+fn puts_that_are_settled_at_once_are_as_others() {
     let cases: [Case; 11] = [
         ("whole", 2, &|_, _| {}),
         ("without a notification", 2, &|put, _| put.spec = Spec::NONE),
@@ -128,14 +130,14 @@ fn payloads_that_are_written_at_once_are_as_others() {
     ];
     for (what, at_once, change) in cases {
         let (expected, none) = seen(false, change);
-        let (found, placed) = seen(true, change);
+        let (found, settled) = seen(true, change);
         assert!(
             found == expected,
             "a put {what}: {:?}, {:?}",
             (&found.0, &found.1),
             (&expected.0, &expected.1)
         );
-        assert_eq!((none, placed), (0, at_once), "a put {what}");
+        assert_eq!((none, settled), (0, at_once), "a put {what}");
     }
 }
 
@@ -190,7 +192,7 @@ impl FarSource for Slow {
     }
 }
 
-/// Responses are taken first, also where a put came at once that is yet to be reported: it is, behind those that wait.
+/// Responses that came are taken first; a put that came at once is reported at once, and behind a response whose bytes are awaited.
 #[test]
 fn a_put_is_reported_behind_a_response_that_waits() {
     for at_once in [false, true] {
@@ -201,19 +203,25 @@ fn a_put_is_reported_behind_a_response_that_waits() {
         let memory = Pages::new(&a.memory, 2 * 4096, 4096);
         let first = a.register(VPID, &memory, Access::ALL);
         let (bytes, to) = (vec![7; LEN], Address::new(NODE, VPID));
-        let mut put = packet(1, to, PacketKind::Put, first, Payload::None);
-        (put.len, put.total, put.spec) = (LEN as u32, LEN as u32, Spec::COMPLETER);
+        let put = |address| {
+            let mut put = packet(1, to, PacketKind::Put, address, Payload::None);
+            (put.len, put.total, put.spec) = (LEN as u32, LEN as u32, Spec::COMPLETER);
+            (put, bytes.clone())
+        };
         let slow = Arc::new(Slow(Mutex::new(TicketState::Pending)));
         let far = Payload::Far(Box::new(Far::new(slow.clone(), LEN as u32, [9; TAIL])));
         let response = packet(1, to, PacketKind::GetResponse, first + 4096, far);
-        fabric.puts.lock().unwrap().push_back((put, bytes.clone()));
+        fabric.puts.lock().unwrap().push_back(put(first));
         *fabric.response.lock().unwrap() = Some(Packet { spec: Spec::COMPLETER, ..response });
+        let early = port.drain();
+        fabric.puts.lock().unwrap().push_back(put(first + 8));
         assert!(port.drain().is_empty(), "the response waits for its bytes");
         *slow.0.lock().unwrap() = TicketState::Done;
-        let notes = port.drain();
-        let seen: Vec<_> = notes.iter().map(|note| (note.word0, note.error())).collect();
-        assert_eq!(seen, [(first + 4096, ErrorUnits::NONE), (first, ErrorUnits::NONE)], "{at_once}");
-        assert_eq!((a.all_errors(), memory.bytes(0, LEN)), (vec![], bytes));
-        assert_eq!(*fabric.placed.lock().unwrap(), u32::from(at_once));
+        let notes = [early, port.drain()].concat();
+        let seen: Vec<_> = notes.iter().map(|note| (note.word0 - first, note.error())).collect();
+        let order = if at_once { [0, 4096, 8] } else { [4096, 0, 8] };
+        assert_eq!(seen, order.map(|at| (at, ErrorUnits::NONE)), "{at_once}");
+        assert_eq!((a.all_errors(), memory.bytes(0, LEN + 8)), (vec![], [&bytes[..], &[7; 8]].concat()));
+        assert_eq!(*fabric.settled.lock().unwrap(), u32::from(at_once));
     }
 }

@@ -4,6 +4,7 @@ mod held;
 mod landed;
 mod long;
 mod people;
+mod pump;
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -11,19 +12,18 @@ use std::sync::Arc;
 
 use extoll_abi::Modifier;
 use ggas_clock::Clock;
-use ggas_wire::{Event, Taken, WireError};
+use ggas_wire::{Taken, WireError};
 
 use super::desk::Desk;
 use super::events::{End, Want};
-use super::grants::{Long, WRITE};
+use super::grants::Long;
 use super::landing::LANDS;
-use super::link::{CREDITS, Intake, LONG, Link, TELL, Unfit};
+use super::link::{CREDITS, LONG, Link, TELL};
 use super::meeting::Meetings;
-use super::message::{self, Head};
+use super::message::Head;
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
-use crate::network::fabric::First;
 use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
 
 /// Packets of a class from this node to itself that wait.
@@ -233,104 +233,6 @@ impl<W: Wire> Core<W> {
     fn throw_away(&mut self) -> Sent {
         self.counts.thrown_away += 1;
         Sent::Gone
-    }
-
-    /// Moves the wire on. Whether there are packets, or the card has to try again what was refused.
-    pub fn pump(&mut self) -> bool {
-        self.pump_to(None)
-    }
-
-    /// The same for a card, which has the next request at once in `first`, where that is empty.
-    pub fn pump_to(&mut self, mut first: Option<&mut dyn First>) -> bool {
-        let mut lost = Vec::new(); // most often none
-        if self.long.incoming.desk.is_busy() {
-            self.serve_long(); // what cards wait for goes first
-        }
-        self.let_offers_go();
-        let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
-        let Long { incoming, landings, ended, written, releases, .. } = long;
-        let (me, places, most) = (*me, *places, message::payload_of(wire.message_max()) as u32);
-        let first_of = first.as_mut().map(|first| &mut **first as &mut dyn First);
-        let mut intake = Intake {
-            links,
-            arrived,
-            first: first_of,
-            owed,
-            retry,
-            incoming,
-            landings,
-            releases,
-            me,
-            places,
-            most,
-        };
-        let mut take = |taken| match taken {
-            Ok(()) => {}
-            Err(Unfit::Foreign) => counts.foreign += 1,
-            Err(Unfit::Malformed(node)) => {
-                counts.malformed += 1;
-                lost.push(node);
-            }
-        };
-        let polled = wire.poll(|event| match event {
-            Event::Message(bytes) => take(intake.message(bytes)),
-            Event::Written(immediate) => take(intake.written(immediate)),
-            Event::Led(led) => match intake.led(&led) {
-                Ok(false) => {}
-                at_once => {
-                    led.take();
-                    take(at_once.map(|_| ()));
-                }
-            },
-            Event::Done { token } if token & WRITE != 0 => written.push((token & !WRITE, true)),
-            Event::Done { token } => ended.push((token, true)),
-            Event::Failed { token, why } => {
-                tracing::debug!("a read, or a write, failed: {why}");
-                match token & WRITE {
-                    0 => ended.push((token, false)),
-                    _ => written.push((token & !WRITE, false)),
-                }
-            }
-            // That a peer is gone, the connection of its meeting says.
-            other => tracing::debug!("{other:?}"),
-        });
-        if let Err(error) = polled {
-            tracing::warn!("{error}");
-        }
-        for node in lost {
-            tracing::warn!("node {node} sent a packet that breaks the rules: it is treated as lost");
-            self.links[usize::from(node)].ticket = 0;
-            self.meetings.expel(node);
-            self.hear_news();
-        }
-        if !self.long.written.is_empty() {
-            self.hear_written(); // before more is sent: to whom a packet did not come, none goes
-        }
-        if self.waits {
-            (self.waits, self.retry) = (false, true);
-            self.let_all_go();
-        }
-        // What the card has at once goes first: the next pump sees to this before it asks the wire.
-        let at_once = first.as_ref().is_some_and(|first| !first.is_free());
-        if self.long.incoming.desk.is_busy() || !self.long.incoming.released.is_empty() {
-            match at_once {
-                true => self.long.incoming.desk.owe(),
-                false => self.serve_long(),
-            }
-        }
-        if !self.long.landings.wanted.is_empty() {
-            self.open_landings();
-        }
-        if !self.long.unread.is_empty() {
-            self.ask_unread(self.clock.now());
-        }
-        self.tell_owed();
-        self.see_off();
-        let come = self.note_arrivals() || at_once;
-        if come {
-            self.seen.asks.spare();
-        }
-        self.retry || come
     }
 
     /// Whether packets wait for the card.

@@ -268,7 +268,7 @@ impl Fabric for HostsFabric {
         let come = moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card(first);
         match come {
             false => Pending::Nothing,
-            true if !first.is_free() && !seen.has_arrivals() => Pending::First,
+            true if !seen.has_arrivals() => Pending::First,
             true => Pending::Packets,
         }
     }

@@ -154,6 +154,16 @@ impl<G> Long<G> {
         }
     }
 
+    /// Whether there is something to do behind a look at the wire.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.incoming.desk.is_busy()
+            | !self.written.is_empty()
+            | !self.incoming.released.is_empty()
+            | !self.landings.wanted.is_empty()
+            | !self.unread.is_empty()
+    }
+
     /// Whether something of the process with this ticket is still read, or its card has to say what to do with it.
     pub fn reads_of(&self, ticket: u64) -> bool {
         self.incoming.grants.values().any(|grant| grant.ticket == ticket)

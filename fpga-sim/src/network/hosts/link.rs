@@ -7,11 +7,11 @@ use ggas_wire::Led;
 use super::grants::Incoming;
 use super::landing::{self, Landings, Runway};
 use super::lives::Ways;
-use super::message::{self, Decoded, Head};
+use super::message::{self, Decoded, Head, Offer};
 use super::places::Places;
 use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
-use crate::packet::{ANYONE, Class, INLINE_MAX, Packet, Payload};
+use crate::packet::{ANYONE, Class, Packet, Payload};
 
 /// Packets of a class that may be on the way to a peer, or wait there: enough for what is posted while the peer does not run, or its
 /// host's other programs do, for a moment.
@@ -114,8 +114,10 @@ pub(super) enum Unfit {
 pub(super) struct Intake<'a, P, G> {
     pub links: &'a mut [Link<P>],
     pub arrived: &'a mut [VecDeque<(u64, Packet)>; 2],
-    /// Where the card has the next request at once, while none is there.
+    /// Where the card has requests at once, while none is there.
     pub first: Option<&'a mut dyn First>,
+    /// It had some.
+    pub at_once: bool,
     pub owed: &'a mut VecDeque<u16>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
@@ -133,23 +135,19 @@ impl<P, G> Intake<'_, P, G> {
     pub fn message(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         let (head, mut rest) = Head::of(bytes).map_err(|_| Unfit::Foreign)?;
         let node = self.head(head)?;
-        if let Some(runway) = message::decode_landing(rest) {
-            let link = &mut self.links[usize::from(node)];
-            let runway = runway.ok().filter(|_| link.runway.is_none());
-            link.runway = Some(runway.ok_or(Unfit::Malformed(node))?);
-            self.incoming.seen.set_lands(node, true);
-            return Ok(());
+        if message::is_landing(rest) {
+            return self.hear_landing(node, rest);
         }
         let mut packet = Packet::empty();
-        loop {
-            if let Some(ids) = message::decode_releases(rest) {
-                self.incoming.released.extend(ids.map(|id| (node, id)));
+        // Most often that is one packet, and nothing behind it.
+        while !rest.is_empty() {
+            if message::has_releases(rest) {
+                self.hear_releases(node, rest);
                 return Ok(());
             }
             let Decoded { offer, payload, behind } = self.next(rest, node, &mut packet)?;
             if let Some(offer) = offer {
-                self.lend(node, packet.class())?;
-                packet.payload = self.incoming.take(node, head.ticket, &packet, *offer);
+                packet.payload = self.hear_offer(node, head.ticket, &packet, *offer)?;
             }
             // What did not fit a message would have been written, had there been a landing.
             if packet.total > self.most {
@@ -158,9 +156,37 @@ impl<P, G> Intake<'_, P, G> {
             self.take(node, head.ticket, &mut packet, payload)?;
             rest = behind;
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn hear_landing(&mut self, node: u16, rest: &[u8]) -> Result<(), Unfit> {
+        let link = &mut self.links[usize::from(node)];
+        let runway = message::decode_landing(rest).ok().filter(|_| link.runway.is_none());
+        link.runway = Some(runway.ok_or(Unfit::Malformed(node))?);
+        self.incoming.seen.set_lands(node, true);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn hear_releases(&mut self, node: u16, rest: &[u8]) {
+        self.incoming.released.extend(message::decode_releases(rest).map(|id| (node, id)));
+    }
+
+    #[inline(never)]
+    fn hear_offer(
+        &mut self,
+        node: u16,
+        ticket: u64,
+        packet: &Packet,
+        offer: Offer,
+    ) -> Result<Payload, Unfit> {
+        self.lend(node, packet.class())?;
+        Ok(self.incoming.take(node, ticket, packet, offer))
     }
 
     /// The wire says that something was written to a slot of a landing.
+    #[inline(never)]
     pub fn written(&mut self, immediate: u32) -> Result<(), Unfit> {
         let (landing, slot) = self.landings.find(immediate).ok_or(Unfit::Foreign)?;
         let (node, ground) = (landing.node, landing.ground.clone());
@@ -180,21 +206,24 @@ impl<P, G> Intake<'_, P, G> {
     }
 
     /// What a peer writes to a slot of a landing, while the wire has it: whether the card has it at once, so that it need not go there.
+    #[inline(never)]
     pub fn led(&mut self, led: &Led<'_>) -> Result<bool, Unfit> {
         let Some((landing, slot)) = self.landings.find(led.immediate()) else { return Ok(false) };
         let (node, free) = (landing.node, landing.busy & 1 << slot == 0);
         let (front, bytes) = led.parts();
         let class = landing::class_of(slot);
         // Of what is wrong, `written` hears.
-        if !free || class != Class::Request || !self.has_first() || self.releases.len() >= RELEASES_MAX {
+        let may = self.has_first() && self.may_settle() && self.releases.len() < RELEASES_MAX;
+        if !free || class != Class::Request || !may {
             return Ok(false);
         }
         let (ticket, mut packet, id) = self.led_by(node, slot, front)?;
         self.admit(node, &mut packet)?;
         let first = self.first.as_mut().filter(|_| bytes.len() == packet.len as usize);
-        if !first.is_some_and(|first| first.place(&mut packet, bytes)) {
+        if !first.is_some_and(|first| first.settle(&mut packet, bytes)) {
             return Ok(false);
         }
+        self.at_once = true;
         self.incoming.released.extend(message::names_of_led(front).map(|id| (node, id)));
         self.releases.push_back((node, ticket, id));
         self.incoming.desk.owe();
@@ -275,6 +304,12 @@ impl<P, G> Intake<'_, P, G> {
         free && self.arrived[Class::Request as usize].is_empty()
     }
 
+    /// Whether it may deal with that at once, too: it takes responses first.
+    #[inline]
+    fn may_settle(&self) -> bool {
+        self.arrived[Class::Response as usize].is_empty()
+    }
+
     /// Whether a packet may come, which is for this process, and for none that comes after it.
     #[inline]
     fn admit(&self, node: u16, packet: &mut Packet) -> Result<(), Unfit> {
@@ -303,16 +338,17 @@ impl<P, G> Intake<'_, P, G> {
         let class = packet.class() as usize;
         let at_once = class == Class::Request as usize && self.has_first();
         self.came(node, class, at_once);
+        self.at_once |= at_once;
+        let may_settle = self.may_settle();
         let mut first = self.first.as_mut().filter(|_| at_once);
-        // Short ones lie in the packet.
-        if payload.len() > INLINE_MAX && first.as_mut().is_some_and(|first| first.place(packet, payload)) {
+        if may_settle && first.as_mut().is_some_and(|first| first.settle(packet, payload)) {
             return Ok(());
         }
         if !payload.is_empty() {
             packet.payload = Payload::copy_of(payload);
         }
         match first {
-            Some(first) => first.take(packet.take()),
+            Some(first) => first.take(packet),
             None => self.arrived[class].push_back((ticket, packet.take())),
         }
         Ok(())

@@ -256,16 +256,22 @@ pub(super) fn encode_landing(head: Head, first: u32, key: &Key, into: &mut Vec<u
     into.resize(into.len().max(HEAD + WORDS), 0); // no names
 }
 
-/// A peer's landing; `None`: it is something else.
-pub(super) fn decode_landing(rest: &[u8]) -> Option<Result<Runway, Malformed>> {
-    let rest = rest.strip_prefix(&LANDING.to_le_bytes()).filter(|rest| rest.len() >= WORDS - 4)?;
+/// Whether what is behind a head tells of a landing.
+#[inline]
+pub(super) fn is_landing(rest: &[u8]) -> bool {
+    rest.len() >= WORDS && rest.starts_with(&LANDING.to_le_bytes())
+}
+
+/// A peer's landing, of what [tells](is_landing) of one.
+pub(super) fn decode_landing(rest: &[u8]) -> Result<Runway, Malformed> {
     let runway = |rest: &[u8]| {
+        let (_, rest) = rest.split_first_chunk::<4>()?;
         let (first, rest) = rest.split_first_chunk::<4>()?;
         let (len, rest) = rest.split_first_chunk::<2>()?;
         let key = Key::try_from(rest.get(..u16::from_le_bytes(*len).into())?).ok()?;
         Runway::new(key, u32::from_le_bytes(*first))
     };
-    Some(runway(rest).ok_or(Malformed))
+    runway(rest).ok_or(Malformed)
 }
 
 /// Names long payloads that have been read, at most [`RELEASES`], behind all packets of a message.
@@ -273,11 +279,15 @@ pub(super) fn add_releases(ids: &[u64], into: &mut Vec<u8>) {
     ids.iter().for_each(|id| into.extend_from_slice(&id.to_le_bytes()));
 }
 
-/// The names behind the last packet, or behind a head; `None`: there is another packet.
-pub(super) fn decode_releases(rest: &[u8]) -> Option<impl Iterator<Item = u64> + '_> {
-    let (ids, more) = rest.as_chunks::<8>();
-    let fits = ids.len() <= RELEASES && more.is_empty();
-    fits.then(|| ids.iter().map(|id| u64::from_le_bytes(*id)))
+/// Whether behind the last packet, or behind a head, there are names, or nothing, and not another packet.
+#[inline]
+pub(super) fn has_releases(rest: &[u8]) -> bool {
+    rest.len() <= 8 * RELEASES && rest.len().is_multiple_of(8)
+}
+
+/// These [names](has_releases).
+pub(super) fn decode_releases(rest: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    rest.as_chunks::<8>().0.iter().map(|id| u64::from_le_bytes(*id))
 }
 
 #[cfg(test)]
@@ -341,14 +351,14 @@ mod tests {
         add_releases(&[7, 9], &mut bytes);
         let mut rest = &bytes[..];
         for len in lens {
-            assert!(decode_releases(rest).is_none());
+            assert!(!has_releases(rest));
             let mut packet = Packet::empty();
             let decoded = decode(rest, &RULES, &mut packet).unwrap();
             let short = packet.payload.bytes().unwrap();
             assert_eq!(if decoded.payload.is_empty() { short } else { decoded.payload }, payload(len));
             rest = decoded.behind;
         }
-        assert_eq!(decode_releases(rest).unwrap().collect::<Vec<_>>(), [7, 9]);
+        assert!(has_releases(rest) && decode_releases(rest).eq([7, 9]));
     }
 
     fn offer(lens: &[u64]) -> Offer {
@@ -438,15 +448,16 @@ mod tests {
         let (len, mut bytes) = (super::super::landing::Ground::LEN as u64, Vec::new());
         encode_landing(FIRST, 0x1230, &key(len), &mut bytes);
         let (head, rest) = Head::of(&bytes).unwrap();
-        assert!(head == FIRST && decode_releases(rest).is_none());
-        let runway = decode_landing(rest).unwrap().unwrap();
+        assert!(head == FIRST && !has_releases(rest) && is_landing(rest));
+        let runway = decode_landing(rest).unwrap();
         assert_eq!((runway.first, runway.key), (0x1230, key(len)));
         // Neither is taken for the other.
-        assert!(decode_landing(&message(&[1; 100])[HEAD..]).is_none());
+        assert!(!is_landing(&message(&[1; 100])[HEAD..]));
         encode_landing(FIRST, 0x1230, &key(len - 1), &mut bytes);
-        assert!(decode_landing(&bytes[HEAD..]).unwrap().is_err());
+        assert!(is_landing(&bytes[HEAD..]) && decode_landing(&bytes[HEAD..]).is_err());
         for end in HEAD..bytes.len() {
-            assert!(decode_landing(&bytes[HEAD..end]).is_none_or(|cut| cut.is_err()), "{end}");
+            let cut = &bytes[HEAD..end];
+            assert!(!is_landing(cut) || decode_landing(cut).is_err(), "{end}");
         }
     }
 
@@ -455,9 +466,9 @@ mod tests {
         for count in 0..=RELEASES + 1 {
             let (ids, mut bytes) = ((1..=count as u64).collect::<Vec<_>>(), Vec::new());
             add_releases(&ids, &mut bytes);
-            let again = decode_releases(&bytes).map(|ids| ids.collect::<Vec<_>>());
-            assert_eq!(again, (count <= RELEASES).then_some(ids), "{count}");
-            assert!(decode_releases(&[&bytes[..], &[0]].concat()).is_none());
+            assert_eq!(has_releases(&bytes), count <= RELEASES, "{count}");
+            assert!(decode_releases(&bytes).eq(ids));
+            assert!(!has_releases(&[&bytes[..], &[0]].concat()));
         }
     }
 }

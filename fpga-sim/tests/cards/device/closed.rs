@@ -11,7 +11,7 @@ use super::*;
 /// Whole fragments, so that a put is one packet.
 const BYTES: u32 = 8 * 496;
 
-/// A network in which the test says what comes. A put for the card has its payload placed, as of those that wires bring.
+/// A network in which the test says what comes. With a put for the card that deals at once, as with those that wires bring.
 #[derive(Default)]
 struct Told(Mutex<Coming>);
 
@@ -19,7 +19,7 @@ struct Told(Mutex<Coming>);
 struct Coming {
     /// The last packet that was sent.
     sent: Option<Packet>,
-    places: Option<(Packet, Vec<u8>)>,
+    settles: Option<(Packet, Vec<u8>)>,
     come: [VecDeque<Packet>; 2],
 }
 
@@ -49,8 +49,8 @@ impl Fabric for Told {
 
     fn pending(&self, _node: u16, first: &mut dyn First) -> Pending {
         let mut coming = self.coming();
-        if let Some((mut put, bytes)) = coming.places.take() {
-            assert!(first.place(&mut put, &bytes), "it has to wait");
+        if let Some((mut put, bytes)) = coming.settles.take() {
+            assert!(first.settle(&mut put, &bytes), "it waits for nothing");
             return Pending::Packets;
         }
         let waits = coming.come.iter().any(|packets| !packets.is_empty());
@@ -87,9 +87,9 @@ fn note(kind: PacketKind, put: &Packet) -> Packet {
     Packet { kind, destination, spec, process, len: 0, total: 0, ..Packet { payload: Payload::None, ..*put } }
 }
 
-/// The notification of a put whose payload is there waits for room in the queue, since another one came in front of it.
+/// The notification of a put waits for room in the queue, behind others.
 #[test]
-fn who_opens_a_vpid_hears_nothing_of_what_was_placed_for_the_one_before() {
+fn who_opens_a_vpid_hears_nothing_of_what_was_settled_for_the_one_before() {
     /// A queue of so many, one of them free, and behind it as many of both kinds as may wait, and more.
     const FIRST: usize = 255 + 40;
     const BEHIND: usize = 30;
@@ -105,15 +105,15 @@ fn who_opens_a_vpid_hears_nothing_of_what_was_placed_for_the_one_before() {
     run(&card);
     let responses = (0..BEHIND).map(|_| note(PacketKind::LockResponse, &put));
     fabric.coming().come[Class::Response as usize].extend(responses);
-    fabric.coming().places = Some((put, bytes.clone()));
+    fabric.coming().settles = Some((put, bytes.clone()));
     run(&card);
-    assert!(target.bytes(0, BYTES as usize) == bytes, "it was placed");
+    assert!(target.bytes(0, BYTES as usize) == bytes, "it was written");
     drop(before);
     let mut after = card.open(1, 1);
     assert!(after.drain().is_empty());
 }
 
-/// One that came waits for a device, and behind it one whose payload was placed.
+/// One that came waits for a device; another one was dealt with before.
 #[test]
 fn who_opens_a_vpid_hears_nothing_of_what_waits_for_a_device() {
     let fabric = Arc::new(Told::default());
@@ -131,7 +131,7 @@ fn who_opens_a_vpid_hears_nothing_of_what_waits_for_a_device() {
         device.hold(true);
         let (put, bytes) = put_of(&card, &fabric, to);
         fabric.coming().come[Class::Response as usize].push_back(response);
-        fabric.coming().places = Some((put, bytes));
+        fabric.coming().settles = Some((put, bytes));
         run(&card);
         assert_eq!(device.pending(), 1);
         if closes {

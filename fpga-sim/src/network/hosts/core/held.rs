@@ -31,7 +31,20 @@ impl<W: Wire> Core<W> {
         if !message::encode(packet, head, &mut self.buffer) {
             return self.throw_away(); // `carriage` asks for no such payload
         }
-        self.hand_over_of(to, packet)
+        // Nearly always nothing is held back, and there is nothing to add.
+        let waits = self.may_hold && link.untaken() >= BUSY;
+        if waits | !link.held.is_empty() | !self.long.releases.is_empty() {
+            return self.hand_over_of(to, packet);
+        }
+        let Some(peer) = link.peer else { return self.unsent(to, Ok(Taken::Later)) };
+        match self.wire.send(peer, &self.buffer) {
+            Ok(Taken::Yes) => {
+                let link = &mut self.links[usize::from(to)];
+                link.told = link.taken;
+                self.sent(to, packet.class() as usize)
+            }
+            other => self.unsent(to, other),
+        }
     }
 
     /// The same, of a packet still without its payload. It waits where that could not be read, or the wire takes no more.
@@ -82,7 +95,7 @@ impl<W: Wire> Core<W> {
     }
 
     /// Gives the wire the message in the buffer, of a packet.
-    #[inline]
+    #[inline(never)]
     fn hand_over_of(&mut self, to: u16, packet: &Packet) -> Sent {
         match self.hand_over(to, false) {
             Ok(Taken::Yes) => self.sent(to, packet.class() as usize),

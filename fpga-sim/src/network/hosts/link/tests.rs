@@ -10,7 +10,7 @@ use crate::network::hosts::landing::{Ground, SLOT, SLOTS};
 use crate::network::hosts::message::{MOST, Offer};
 use crate::network::hosts::seen::Seen;
 use crate::network::shared::codec::tests::put;
-use crate::packet::Payload;
+use crate::packet::{INLINE_MAX, Payload};
 
 const TICKET: u64 = 0xabcd_0001_0003;
 const ME: u16 = 4;
@@ -43,6 +43,7 @@ impl Taking {
             links,
             arrived,
             first: None,
+            at_once: false,
             owed,
             retry,
             incoming,
@@ -184,10 +185,11 @@ fn a_slot_is_a_packet_of_who_has_the_landing() {
     assert_eq!(taking.arrived[0].len(), 2);
 }
 
-/// A card that writes payloads from where the wire has them.
+/// A card that deals with requests while the wire has them.
 #[derive(Default)]
 struct Placing {
     placed: Vec<(u32, usize)>,
+    kept: usize,
     refuses: bool,
 }
 
@@ -196,11 +198,11 @@ impl First for Placing {
         true
     }
 
-    fn take(&mut self, packet: Packet) {
-        assert!(packet.payload.len() <= INLINE_MAX, "it needs not be kept");
+    fn take(&mut self, _packet: &mut Packet) {
+        self.kept += 1;
     }
 
-    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+    fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
         assert_eq!((packet.payload.len(), packet.process), (0, 7));
         if !self.refuses {
             self.placed.push((packet.tag, bytes.len()));
@@ -218,13 +220,16 @@ fn a_card_writes_payloads_that_the_wire_has() {
         let message = message(TICKET, [0, 0], &Packet { payload, ..put(len as u32, len as u32, 0) });
         assert!(Intake { first: Some(&mut card), ..taking.intake() }.message(&message).is_ok());
     }
-    assert_eq!(card.placed, [(77, INLINE_MAX + 1), (77, MOST)]);
+    assert_eq!(card.placed, [INLINE_MAX, INLINE_MAX + 1, MOST].map(|len| (77, len)));
     assert_eq!((taking.links[3].received, taking.links[3].taken), ([3, 0], [3, 0]));
-    // What it does not take so is kept.
+    assert_eq!(card.kept, 0);
+    // None overtakes what waits: the card takes responses first, so behind these it keeps the next request.
     let last = message(TICKET, [0, 0], &some_put());
-    taking.arrived[0].push_back((TICKET, some_put()));
-    assert!(Intake { first: Some(&mut card), ..taking.intake() }.message(&last).is_ok());
-    assert_eq!((taking.arrived[0].len(), card.placed.len()), (2, 2));
+    for (class, waiting, kept) in [(Class::Response, 0, 1), (Class::Request, 2, 1)] {
+        taking.arrived[class as usize].push_back((TICKET, some_put()));
+        assert!(Intake { first: Some(&mut card), ..taking.intake() }.message(&last).is_ok());
+        assert_eq!((taking.arrived[0].len(), card.placed.len(), card.kept), (waiting, 3, kept));
+    }
 }
 
 #[test]
@@ -343,7 +348,7 @@ fn whatever_a_peer_says_is_heard_or_refused() {
         let slot = taking.landings.of(3).unwrap().first() + random.u32(..SLOTS);
         let (body, mut taken) = (vec![1; random.usize(19_999..20_002)], false);
         let led = Led::new(slot, &said[..said.len().min(message::LED)], &body, &mut taken);
-        let mut card = Placing { placed: Vec::new(), refuses: random.bool() };
+        let mut card = Placing { refuses: random.bool(), ..Placing::default() };
         let _ = Intake { first: Some(&mut card), ..taking.intake() }.led(&led);
         taking.releases.clear();
         if random.u8(..) == 0 {

@@ -93,30 +93,36 @@ pub struct Process {
     looks_at: Duration,
 }
 
-/// A card that has its next request at once.
+/// A card that has its next requests at once.
 struct Card {
-    packet: Option<Packet>,
-    /// The payload, where it was written while the wire had it.
-    bytes: Option<Vec<u8>>,
-    places: bool,
+    /// With the payload, where it was written while the wire had it.
+    packets: Vec<(Packet, Option<Vec<u8>>)>,
+    /// So many more it can have, and whether it deals with them at once.
+    left: u8,
+    settles: bool,
 }
 
 impl First for Card {
     fn is_free(&self) -> bool {
-        self.packet.is_none()
+        self.left > 0
     }
 
-    fn take(&mut self, packet: Packet) {
-        self.packet = Some(packet);
+    fn take(&mut self, packet: &mut Packet) {
+        self.packets.push((packet.take(), None));
+        self.left = 0;
     }
 
-    fn place(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
-        if self.places {
-            self.bytes = Some(bytes.to_vec());
-            packet.payload = Payload::Placed(bytes.len() as u32);
-            self.packet = Some(packet.take());
+    fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let settled = self.settles && packet.payload.bytes().is_some();
+        if settled {
+            let written = (!bytes.is_empty()).then(|| bytes.to_vec());
+            if written.is_some() {
+                packet.payload = Payload::Placed(bytes.len() as u32);
+            }
+            self.packets.push((packet.take(), written));
+            self.left -= 1;
         }
-        self.places
+        settled
     }
 }
 
@@ -380,14 +386,15 @@ impl World {
                 }
             }
             self.look_at_reads(who);
-            let mut card = Card { packet: None, bytes: None, places: self.random.bool() };
+            let (left, settles) = (self.random.u8(1..8), self.random.bool());
+            let mut card = Card { packets: Vec::new(), left, settles };
             let hands_over = !self.processes[who].answers_only && self.random.bool();
             let first = hands_over.then_some(&mut card as &mut dyn First);
             let pumped = self.processes[who].core.pump_to(first);
-            if let Some(bytes) = card.bytes {
-                self.placed(card.packet.as_ref().expect("a put"), &bytes);
-            }
-            if let Some(packet) = card.packet {
+            for (packet, bytes) in card.packets {
+                if let Some(bytes) = bytes {
+                    self.placed(&packet, &bytes);
+                }
                 self.take(who, packet);
             }
             drop(self.processes[who].core.take_let_go());
