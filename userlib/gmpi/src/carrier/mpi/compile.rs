@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -38,6 +39,13 @@ fn found(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
+/// The compiler of an Open MPI in a folder of its own, of which `OPAL_PREFIX` says that it was moved there: another one on the machine
+/// fails then, as it looks there for its files, too.
+fn moved(prefix: Option<OsString>) -> Option<PathBuf> {
+    let compiler = Path::new(&prefix?).join("bin/mpicc");
+    compiler.is_file().then_some(compiler)
+}
+
 fn refuse(text: String) -> GmpiError {
     GmpiError::Mpi(text)
 }
@@ -71,12 +79,14 @@ pub fn shim() -> Result<PathBuf, GmpiError> {
     }
     let compiler = match env::var_os(COMPILER) {
         Some(given) => PathBuf::from(given),
-        None => candidates(|name| env::var_os(name).is_some()).into_iter().find_map(found).ok_or_else(|| {
-            refuse(format!(
-                "no mpicc was found, which GMPI needs once to compile its shim for the MPI library: install the library's \
-                 development files, or set {COMPILER} to its mpicc, or {COMPILED} to a shim that was compiled elsewhere"
-            ))
-        })?,
+        None => moved(env::var_os("OPAL_PREFIX"))
+            .or_else(|| candidates(|name| env::var_os(name).is_some()).into_iter().find_map(found))
+            .ok_or_else(|| {
+                refuse(format!(
+                    "no mpicc was found, which GMPI needs once to compile its shim for the MPI library: install the library's \
+                     development files, or set {COMPILER} to its mpicc, or {COMPILED} to a shim that was compiled elsewhere"
+                ))
+            })?,
     };
     let mut hasher = DefaultHasher::new();
     let about =
@@ -127,4 +137,20 @@ fn compile(compiler: &Path, folder: &Path, library: &Path) -> Result<(), GmpiErr
     // A folder that is left costs nothing.
     let _ = fs::remove_dir_all(&work);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_was_moved_has_its_own_compiler() {
+        let prefix = env::temp_dir().join(format!("ggas-moved-mpi-{}", std::process::id()));
+        fs::create_dir_all(prefix.join("bin")).expect("a folder");
+        let of = || moved(Some(prefix.clone().into()));
+        assert_eq!((moved(None), of()), (None, None), "it came without a compiler");
+        fs::write(prefix.join("bin/mpicc"), "").expect("a file");
+        assert_eq!(of(), Some(prefix.join("bin/mpicc")));
+        fs::remove_dir_all(&prefix).expect("ours");
+    }
 }
