@@ -1,6 +1,6 @@
 //! Looks at the modules' source and at the interface that they share with programs, without running them.
 
-use super::debs::{self, Archive};
+use super::debs;
 use super::debug;
 use super::kernel::{Installed, Kernel};
 use crate::place;
@@ -48,7 +48,7 @@ fn sparse(kernel: &Installed, modules: &[String]) -> Result<()> {
 
 /// Style, as the kernel's own tool sees it.
 fn checkpatch(_: &Installed, modules: &[String]) -> Result<()> {
-    let script = debug::style(&Archive::open()?)?;
+    let script = debug::checkpatch().context("checkpatch.pl was not unpacked")?;
     let mut command = Command::new("perl");
     command.arg(script).args(["--no-tree", "--strict", "--terse", "--no-summary", "--max-line-length=120"]);
     command.arg(format!("--ignore={}", NOT_OURS.join(","))).arg("-f");

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Four minutes on two cores that have nothing else to do.
 const BUILD: Duration = Duration::from_secs(2400);
 const UNPACK: Duration = Duration::from_secs(600);
+/// Folders of the whole source, and of its scripts alone.
+const TREE: &str = "debug-kernel";
+const STYLE: &str = "kernel-style";
 const CONFIG: &str = include_str!("debug.config");
 /// Tools that the build of a kernel needs, and their packages.
 const TOOLS: [(&str, &str); 7] = [
@@ -41,7 +44,7 @@ pub fn get(archive: &Archive) -> Result<Installed> {
 
 /// The kernel's source, unpacked once.
 pub fn source(archive: &Archive) -> Result<PathBuf> {
-    let tree = debs::folder().join("debug-kernel");
+    let tree = debs::folder().join(TREE);
     if tree.join("Kbuild").exists() {
         return Ok(tree);
     }
@@ -50,14 +53,18 @@ pub fn source(archive: &Archive) -> Result<PathBuf> {
 }
 
 /// What judges the style of a kernel's source: it comes with that source, and needs no kernel that is built.
-pub fn style(archive: &Archive) -> Result<PathBuf> {
-    let tree = [debs::folder().join("debug-kernel"), debs::folder().join("kernel-style")];
-    let script = tree.each_ref().map(|tree| tree.join("scripts/checkpatch.pl"));
-    if let Some(script) = script.iter().find(|script| script.exists()) {
-        return Ok(script.clone());
+pub fn style(archive: &Archive) -> Result<()> {
+    if checkpatch().is_some() {
+        return Ok(());
     }
-    unpack(archive, &tree[1], &["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"])?;
-    Ok(script[1].clone())
+    let scripts = ["checkpatch.pl", "spelling.txt", "const_structs.checkpatch"];
+    unpack(archive, &debs::folder().join(STYLE), &scripts)
+}
+
+/// The script that [`style`] has brought.
+pub fn checkpatch() -> Option<PathBuf> {
+    let script = |tree| debs::folder().join(tree).join("scripts/checkpatch.pl");
+    [TREE, STYLE].map(script).into_iter().find(|script| script.exists())
 }
 
 /// Unpacks the source, or some of its scripts.

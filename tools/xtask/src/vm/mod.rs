@@ -129,7 +129,7 @@ pub fn vm(select: &Select, policy: Policy) -> Result<()> {
     let end = |results: &[Outcome]| report(results, start.elapsed(), worked().saturating_sub(before));
     let Some(archive) = archive else { return end(&results) };
     if kernels.contains(&checks::STYLE) {
-        timed(&mut results, None, "kernel's style", || debug::style(&archive).map(|_| ()));
+        timed(&mut results, None, "kernel's style", || debug::style(&archive));
     }
     // The debug kernel is built beside all else, which waits for downloads and single threads a good deal.
     let (slow, quick): (Vec<Kernel>, Vec<Kernel>) =
