@@ -57,16 +57,7 @@ struct Shared {
 impl Hub {
     pub fn start(listener: TcpListener, job: &str, shape: Shape, secret: [u8; 16]) -> io::Result<Hub> {
         listener.set_nonblocking(true)?;
-        let shared = Arc::new(Shared {
-            job: job.to_owned(),
-            shape,
-            secret,
-            news: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
-            stop: AtomicBool::new(false),
-            callers: Callers::default(),
-            came: Mutex::default(),
-            taken: Mutex::new(vec![None; shape.processes() as usize]),
-        });
+        let shared = Arc::new(Shared::new(job, shape, secret)?);
         let own = shared.clone();
         let thread = quiet::spawn("ggas-hub", move || Serving::new(own).run(&listener))?;
         Ok(Hub { shared, thread: Some(thread) })
@@ -87,6 +78,21 @@ impl Drop for Hub {
     }
 }
 
+impl Shared {
+    fn new(job: &str, shape: Shape, secret: [u8; 16]) -> io::Result<Shared> {
+        Ok(Shared {
+            job: job.to_owned(),
+            shape,
+            secret,
+            news: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
+            stop: AtomicBool::new(false),
+            callers: Callers::default(),
+            came: Mutex::default(),
+            taken: Mutex::new(vec![None; shape.processes() as usize]),
+        })
+    }
+}
+
 /// A rank that has come.
 struct Rank {
     stream: Arc<TcpStream>,
@@ -100,9 +106,10 @@ struct Rank {
 }
 
 impl Rank {
-    fn hear(&mut self) -> io::Result<Vec<FromRank>> {
-        let (mut bytes, mut heard, mut over) = (vec![0; READ], Vec::new(), false);
-        for _ in 0..READS {
+    /// What it says, in so many reads at most; what came before an error stays heard.
+    fn hear(&mut self, reads: usize, heard: &mut Vec<FromRank>) -> io::Result<()> {
+        let (mut bytes, mut over) = (vec![0; READ], false);
+        for _ in 0..reads {
             match self.stream.as_ref().read(&mut bytes) {
                 Ok(0) => over = true,
                 Ok(len) => self.came.extend_from_slice(&bytes[..len]),
@@ -121,7 +128,7 @@ impl Rank {
         if over && !heard.contains(&FromRank::Leave) {
             Err(io::ErrorKind::UnexpectedEof.into())
         } else {
-            Ok(heard)
+            Ok(())
         }
     }
 }
@@ -246,11 +253,11 @@ impl Serving {
         ranks.iter().map(about).collect()
     }
 
-    /// Hears a rank, and tells it what it has not been told.
+    /// Tells a rank what it has not been told, and hears it: of one that cannot be told any more, all that it said before.
     fn serve(&mut self, rank: usize) {
-        let heard = self.hear(rank);
-        let told = heard.and_then(|left| if left { Ok(true) } else { self.tell(rank).map(|()| false) });
-        match told {
+        let told = self.tell(rank);
+        let heard = self.hear(rank, if told.is_ok() { READS } else { usize::MAX });
+        match heard.and_then(|left| if left { Ok(true) } else { told.map(|()| false) }) {
             Ok(false) => {}
             Ok(true) => self.part(rank, true),
             Err(error) => {
@@ -260,10 +267,12 @@ impl Serving {
         }
     }
 
-    /// Whether the rank says that it leaves.
-    fn hear(&mut self, rank: usize) -> io::Result<bool> {
+    /// Whether the rank says that it leaves. What it said before it ended counts.
+    fn hear(&mut self, rank: usize, reads: usize) -> io::Result<bool> {
         let Some(of) = &mut self.ranks[rank] else { return Ok(false) };
-        for said in of.hear()? {
+        let mut heard = Vec::new();
+        let ended = of.hear(reads, &mut heard);
+        for said in heard {
             match said {
                 FromRank::Leave => return Ok(true),
                 FromRank::Enter { call, bytes } if call == self.call => self.given[rank] = Some(bytes),
@@ -294,7 +303,7 @@ impl Serving {
             self.call += 1;
             self.tell_all(&all);
         }
-        Ok(false)
+        ended.map(|()| false)
     }
 
     /// Whether a rank has not entered a call; before the first one: not come.

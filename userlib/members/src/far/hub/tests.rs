@@ -1,10 +1,14 @@
-//! Ranks that have the secret, and break the rules: they are lost, and nobody else.
+//! Ranks that have the secret, and break the rules or end: they are lost, and nobody else; what they said before counts.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Hub;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::{Hub, Serving, Shared};
 use crate::far::Meet;
 use crate::far::frame::{FROM_HUB, FromHub, FromRank, Hello, frame, take};
 use crate::far::reach::reach;
@@ -22,15 +26,37 @@ fn job() -> (Hub, Vec<Rank>) {
     let hub = Hub::start(listener, "job-a", shape, [7; 16]).unwrap();
     let meet = Meet { places, secret: [7; 16], listener: None };
     let rank = |rank: u32| {
-        let (job, host) = ("job-a".to_owned(), "h".to_owned());
-        let hello = Hello { job, rank, size: 3, per_node: 1, token: 9, host, port: 1, nonce: rank.into() };
-        let stream = reach(rank, &meet, &hello, Clock::REAL.deadline(LONG), LONG).unwrap();
+        let stream = reach(rank, &meet, &hello(rank), Clock::REAL.deadline(LONG), LONG).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         Rank { stream, came: Vec::new() }
     };
     let mut ranks: Vec<Rank> = (0..3).map(rank).collect();
     ranks.iter_mut().for_each(|rank| assert!(matches!(rank.hears(), FromHub::Start(_))));
     (hub, ranks)
+}
+
+fn hello(rank: u32) -> Hello {
+    let (job, host) = ("job-a".to_owned(), "h".to_owned());
+    Hello { job, rank, size: 3, per_node: 1, token: 9, host, port: 1, nonce: rank.into() }
+}
+
+/// What serves such a job, which serves nobody by itself, and the ranks' ends of its connections.
+fn served() -> (Serving, Vec<Rank>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let shared = Shared::new("job-a", Shape::new(3, 1).unwrap(), [7; 16]).unwrap();
+    let rank = |rank: u32| {
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let (served, _) = listener.accept().unwrap();
+        served.set_nonblocking(true).unwrap();
+        shared.came.lock().unwrap().push((hello(rank), Arc::new(served)));
+        Rank { stream, came: Vec::new() }
+    };
+    let mut ranks: Vec<Rank> = (0..3).map(rank).collect();
+    let mut serving = Serving::new(Arc::new(shared));
+    serving.enter_those_who_came();
+    ranks.iter_mut().for_each(|rank| assert!(matches!(rank.hears(), FromHub::Start(_))));
+    (serving, ranks)
 }
 
 struct Rank {
@@ -103,5 +129,36 @@ fn who_says_what_is_none_is_lost() {
         let (_hub, mut ranks) = job();
         ranks[2].stream.write_all(garbage).unwrap();
         ranks[1].hears_of(2, 0);
+    }
+}
+
+/// The hub looks late: all that a rank said, and its end, are there at once.
+#[test]
+fn what_a_rank_said_before_its_end_is_passed_on() {
+    for end in ["closed", "garbage", "reset"] {
+        let (mut serving, mut ranks) = served();
+        let mut last = ranks.pop().unwrap();
+        for _ in 0..100 {
+            last.says(&FromRank::Tell { to: 1, kind: 5, body: vec![1; 100] });
+        }
+        last.says(&FromRank::Enter { call: 1, bytes: None });
+        let of_last = serving.ranks[2].as_mut().unwrap();
+        match end {
+            "garbage" => last.stream.write_all(&[0xff; 8]).unwrap(),
+            // What is closed with something unread is reset, and what it is told then fails.
+            "reset" => {
+                of_last.stream.as_ref().write_all(&[0; 8]).unwrap();
+                last.stream.peek(&mut [0]).unwrap();
+                of_last.out.push_back(Arc::from([1_u8; 8]));
+            }
+            _ => {}
+        }
+        drop(last);
+        let hangs_up = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        poll(&mut [PollFd::new(of_last.stream.as_fd(), hangs_up)], PollTimeout::NONE).unwrap();
+        serving.serve(2);
+        ranks[1].hears_of(2, 100);
+        let said = ranks[0].hears();
+        assert!(matches!(said, FromHub::Gone { rank: 2, left: false, entered: 1 }), "{end}: {said:?}");
     }
 }
