@@ -67,6 +67,7 @@ mod shared;
 mod slots;
 mod spread;
 mod staged;
+mod worker;
 
 pub use address::DeviceId;
 pub use builder::{Builder, Tracking};

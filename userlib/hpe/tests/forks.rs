@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::cases::{dies, in_child, passes};
@@ -89,8 +90,9 @@ fn children_of_a_busy_process() {
     let old = runtime();
     let device = old.devices()[0];
     let spread = old.alloc_spread(&[device], 4096).unwrap();
-    let stop = AtomicBool::new(false);
+    let (stop, begun) = (AtomicBool::new(false), Barrier::new(6));
     let busy = |work: &dyn Fn()| {
+        begun.wait();
         while !stop.load(Ordering::Relaxed) {
             work();
         }
@@ -100,7 +102,11 @@ fn children_of_a_busy_process() {
         scope.spawn(|| busy(&|| unsafe { old.free(old.alloc_spread(&[device], 1).unwrap()).unwrap() }));
         // SAFETY: the same.
         scope.spawn(|| busy(&|| unsafe { old.free(shared(&old)).unwrap() }));
-        scope.spawn(|| busy(&|| drop(runtime())));
+        for _ in 0..3 {
+            scope.spawn(|| busy(&|| drop(runtime())));
+        }
+        // The standard library has a lock where threads begin: children of who begins threads may find it locked for ever.
+        begun.wait();
         for round in 0..200 {
             let status = in_child(|| child_of_a_busy_process(&old, spread));
             if status != 0 {

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use ggas_clock::Clock;
 
@@ -11,8 +10,8 @@ use super::{Device, Host, Look, Memory, Queue, Side};
 use crate::address::{DeviceId, view};
 use crate::error::HpeError;
 use crate::fork;
-use crate::masked::Masked;
 use crate::segment::{map_over, unmap};
+use crate::worker::Worker;
 
 /// Rounds that an idle engine spins, and then yields, before it sleeps.
 const SPINS: u32 = 64;
@@ -76,7 +75,7 @@ impl Shared {
 pub(crate) struct ExecutorDevice {
     id: DeviceId,
     shared: Arc<Shared>,
-    engine: Mutex<Option<JoinHandle<()>>>,
+    engine: Mutex<Option<Worker>>,
     generation: u32,
 }
 
@@ -84,10 +83,7 @@ impl ExecutorDevice {
     pub fn new(id: DeviceId) -> Result<ExecutorDevice, HpeError> {
         let shared = Arc::new(Shared::default());
         let engine = shared.clone();
-        let _masked = Masked::new();
-        let thread = std::thread::Builder::new()
-            .name(format!("hpe-copies-{}", id.number()))
-            .spawn(move || engine.run())
+        let thread = Worker::spawn(format!("hpe-copies-{}", id.number()), move || engine.run())
             .map_err(|error| HpeError::System { what: "starting a copy engine", error })?;
         Ok(ExecutorDevice { id, shared, engine: Mutex::new(Some(thread)), generation: fork::watch() })
     }
@@ -167,9 +163,7 @@ impl Device for ExecutorDevice {
             self.shared.news.notify_all();
         }
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(engine) = engine {
-            let _ = engine.join();
-        }
+        drop(engine);
     }
 }
 

@@ -16,7 +16,6 @@ mod station;
 mod words;
 
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ggas_members::Job;
@@ -27,6 +26,7 @@ use crate::error::HpeError;
 use crate::fork;
 use crate::objects::Place;
 use crate::runtime::Runtime;
+use crate::worker::Worker;
 use handles::Handles;
 use lane::{Lanes, NUMBERS, Staging};
 use names::{Names, Table, WHERE};
@@ -79,7 +79,7 @@ pub(crate) struct Network {
     lanes: Lanes,
     handles: Handles,
     shared: Arc<Shared>,
-    station: Option<JoinHandle<()>>,
+    station: Option<Worker>,
 }
 
 impl Shared {
@@ -104,10 +104,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         // The station's wait ends. What it says of posts that nobody took is of no use any more.
         let _ = self.shared.port.shut();
-        // Where it was the last to have the runtime, this is its own thread.
-        let station =
-            self.station.take().filter(|station| station.thread().id() != std::thread::current().id());
-        let _ = station.map(JoinHandle::join);
+        drop(self.station.take());
     }
 }
 

@@ -4,7 +4,6 @@
 //! that is stopped in the midst of its copy holds the others up, until the time-out.
 
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ggas_rma::{Kind, Match, Region, Spec, WaitError};
@@ -15,9 +14,9 @@ use super::words::{Ask, REQUEST, Request, answer, refusal};
 use super::{Export, SLOTS, Shared};
 use crate::copy::Counters;
 use crate::error::{HpeError, Refusal};
-use crate::masked::Masked;
 use crate::objects::Place;
 use crate::runtime::{Inner, Runtime};
+use crate::worker::Worker;
 
 /// A wait for requests; whatever ends the runtime ends it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -66,17 +65,10 @@ impl Begun {
 }
 
 impl Station {
-    pub fn start(
-        shared: Arc<Shared>,
-        runtime: &Arc<Inner>,
-        staging: Staging,
-    ) -> Result<JoinHandle<()>, HpeError> {
+    pub fn start(shared: Arc<Shared>, runtime: &Arc<Inner>, staging: Staging) -> Result<Worker, HpeError> {
         let (runtime, busy, counters) = (Arc::downgrade(runtime), Vec::new(), Counters::default());
         let station = Station { shared, runtime, staging, busy, counters };
-        let _masked = Masked::new();
-        std::thread::Builder::new()
-            .name("hpe-station".to_owned())
-            .spawn(move || station.serve())
+        Worker::spawn("hpe-station".to_owned(), move || station.serve())
             .map_err(|error| HpeError::System { what: "starting a station", error })
     }
 

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ggas_clock::Clock;
@@ -16,7 +15,7 @@ use super::track::Track;
 use super::userfault::{Message, Userfault};
 use crate::error::HpeError;
 use crate::fork;
-use crate::masked::Masked;
+use crate::worker::Worker;
 
 /// A pipe's ends.
 pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), HpeError> {
@@ -89,18 +88,15 @@ impl Desk {
 /// The running thread.
 pub(crate) struct Server {
     stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
     generation: u32,
 }
 
 impl Server {
     pub fn start(rings: OwnedFd, keeping: Arc<Keeping>) -> Result<Server, HpeError> {
         let (stopped, stop) = pipe()?;
-        // The thread begins so: a handler of the program that it ran, and that touched an object, would wait for this very thread.
-        let _masked = Masked::new();
-        let thread = std::thread::Builder::new()
-            .name("hpe-faults".into())
-            .spawn(move || run(&rings, &stopped, &keeping))
+        // Without signals: a handler of the program that it ran, and that touched an object, would wait for this very thread.
+        let thread = Worker::spawn("hpe-faults".to_owned(), move || run(&rings, &stopped, &keeping))
             .map_err(|error| HpeError::System { what: "starting a thread for faults", error })?;
         Ok(Server { stop, thread: Some(thread), generation: fork::watch() })
     }
@@ -113,9 +109,7 @@ impl Drop for Server {
         }
         // SAFETY: a byte of ours.
         unsafe { libc::syscall(libc::SYS_write, self.stop.as_raw_fd(), [0u8].as_ptr(), 1) };
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        drop(self.thread.take());
     }
 }
 
