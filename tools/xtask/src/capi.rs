@@ -161,7 +161,7 @@ fn shared(archive: &Path, lib: &Path) -> Result<()> {
     let library = lib.join(format!("librma2.so.{SONAME}"));
     let debug = lib.join(format!("librma2.so.{SONAME}.debug"));
     objcopy(&whole, &debug, &["--only-keep-debug", "--compress-debug-sections=zlib"])?;
-    objcopy(&whole, &library, &["--strip-debug", &format!("--add-gnu-debuglink={}", debug.display())])?;
+    objcopy(&whole, &library, &["--strip-unneeded", &format!("--add-gnu-debuglink={}", debug.display())])?;
     point(lib, "librma2")
 }
 
