@@ -48,7 +48,7 @@ mod watched;
 mod words;
 
 pub use error::JobError;
-pub use far::HostsOfJob;
+pub use far::{HostsOfJob, HubLine, HubNews};
 pub use job::Job;
 pub use mailbox::{LETTER_BYTES_MAX, LETTER_FDS_MAX};
 pub use member::Member;

@@ -1,6 +1,7 @@
 //! What a process has of a network of hosts: its wire, its links, its meetings, and packets that wait for its card.
 
 mod held;
+mod job;
 mod landed;
 mod long;
 mod people;
@@ -68,6 +69,7 @@ pub(super) struct Core<W: Wire> {
     holding: Vec<u16>,
     /// Messages may wait: somebody looks after them.
     may_hold: bool,
+    words: job::Words<W::Peer>,
     /// Peers are to read what messages that wait tell of. To move the wire on can take milliseconds then, so they go before.
     offers: bool,
     /// The wire had no room for a packet; or the own queue.
@@ -107,6 +109,7 @@ impl<W: Wire> Core<W> {
             leave: Vec::new(),
             holding: Vec::new(),
             may_hold: false,
+            words: job::Words::new(),
             offers: false,
             waits: false,
             own_waits: false,
@@ -207,7 +210,10 @@ impl<W: Wire> Core<W> {
         if want == Want::ThrowAway {
             return self.throw_away();
         }
-        self.links[usize::from(node)].waits = true;
+        // Who is known may be open by now.
+        let link = &mut self.links[usize::from(node)];
+        let open = link.theirs.is_some() && link.peer.is_some();
+        (self.retry, link.waits) = (self.retry || open, !open);
         Sent::Wait
     }
 
@@ -318,6 +324,19 @@ impl<W: Wire> Core<W> {
     #[cfg(test)]
     pub fn is_open(&self, node: u16) -> bool {
         self.links[usize::from(node)].theirs.is_some()
+    }
+
+    /// Whether it is known that packets come from there.
+    #[cfg(test)]
+    pub fn has_heard(&self, node: u16) -> bool {
+        self.meetings.has_heard(node)
+    }
+
+    /// As who breaks the rules.
+    #[cfg(test)]
+    pub fn expel(&mut self, node: u16) {
+        self.meetings.expel(node);
+        self.hear_news();
     }
 
     pub fn clear_own(&mut self) {

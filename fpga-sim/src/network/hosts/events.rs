@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::proof::Papers;
+use super::proof::{Papers, Word};
 
 /// How long things may take. All processes of a network have the same.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ pub(super) enum Out {
     /// Connect to the node; then `Meetings::connected` or `broke`.
     Call(u16, Connection),
     Say(Connection, Vec<u8>),
+    /// Something is due sooner than the last look told.
+    Look,
     /// Once all is said; nothing is told of it.
     Close(Connection),
     /// There was no answer, or no whole one, from the node's place in time.
@@ -65,6 +67,10 @@ pub(super) enum News {
     Met { node: u16, process: u64, papers: Papers },
     /// The process leaves: nothing may go there. Tell `Meetings::has_all` when as much came.
     Leaves { node: u16, sent: [u32; 2], taken: [u32; 2] },
+    /// To say to the process with its packets, once there is room; a beat, if there is room now.
+    Tell { node: u16, word: Word },
+    /// The same to a process that leaves, all of whose packets are here: it is gone then.
+    Farewell { node: u16 },
     /// Nothing can go there any more; more may come, for a moment.
     Broke { node: u16 },
     /// The process is gone, and nothing that comes from it counts.

@@ -17,6 +17,7 @@ use super::core::{Core, Counts};
 use super::error::HostsError;
 use super::events::{Bounds, End};
 use super::file::{HostsFile, SILENCE};
+use super::known::Known;
 use super::lines::Lines;
 use super::lobby;
 use super::meeting::{Meetings, UNKNOWN_MAX};
@@ -69,7 +70,7 @@ impl HostsFabric {
         let host = listener.local_addr().ok().map(|at| at.ip()).filter(|host| !host.is_unspecified());
         let places = Places::alone(nodes);
         let met_at = ("node", file.nodes.clone());
-        HostsFabric::start((node, places), met_at, file.secret, listener, host, file.silence)
+        HostsFabric::start((node, places), met_at, (file.secret, Vec::new()), listener, host, file.silence)
     }
 
     /// Takes part in a job over hosts.
@@ -77,15 +78,28 @@ impl HostsFabric {
     /// # Errors
     /// [`HostsError`].
     pub fn of_job(hosts: HostsOfJob) -> Result<Arc<HostsFabric>, HostsError> {
-        let HostsOfJob { rank, shape, listener, places, address, secret } = hosts;
+        let HostsOfJob { rank, shape, listener, places, address, secret, processes, hub } = hosts;
         let me = (rank as u16, Places::of_job(shape));
-        HostsFabric::start(me, ("rank", places), secret, listener, Some(address), SILENCE)
+        let fabric =
+            HostsFabric::start(me, ("rank", places), (secret, processes), listener, Some(address), SILENCE)?;
+        let hears = Arc::downgrade(&fabric.shared);
+        hub.listen(move |news| {
+            if let Some(shared) = hears.upgrade() {
+                shared.with_core(|core| core.hear_hub(news));
+                shared.lobby.tell(); // something may be due
+            }
+        });
+        // Where rank 0 is gone, that is heard, too.
+        if let Err(error) = hub.publish(&fabric.shared.with_core(|core| core.papers())) {
+            tracing::debug!("the others do not hear how this rank is reached: {error}");
+        }
+        Ok(fabric)
     }
 
     fn start(
         (me, places): (u16, Places),
         (who, met_at): (&'static str, Vec<String>),
-        secret: [u8; 16],
+        (secret, known): ([u8; 16], Vec<u64>),
         listener: TcpListener,
         host: Option<IpAddr>,
         silence: Duration,
@@ -97,9 +111,11 @@ impl HostsFabric {
         let (seen, bounds, clock) = (Seen::new(processes), Bounds::of(silence), Clock::real());
         let wire = (choice.speaks(), endpoint.address()?);
         let most = payload_of(endpoint.message_max()) as u32;
+        let process = known.get(usize::from(me)).copied().map_or_else(random, Ok)?;
         let mut meetings =
-            Meetings::new((me, processes), random()?, wire, bounds, Box::new(random), clock.now());
+            Meetings::new((me, processes), process, wire, bounds, Box::new(random), clock.now());
         meetings.job = who == "rank";
+        meetings.known = meetings.job.then(|| Known::new(secret, me, known));
         meetings.unknown_max = unknown_max();
         let core = Core::new(endpoint, meetings, places, clock, &seen);
         let (me, own) = ((me, who), (core, seen));

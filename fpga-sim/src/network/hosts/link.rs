@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use ggas_wire::Led;
 
 use super::grants::Incoming;
+use super::known::Known;
 use super::landing::{self, Landings, Runway};
 use super::lives::Ways;
 use super::message::{self, Decoded, Head, Offer};
 use super::places::Places;
+use super::proof::Word;
 use crate::network::fabric::First;
 use crate::network::shared::codec::{Malformed, Rules};
 use crate::packet::{ANYONE, Class, Packet, Payload};
@@ -55,6 +57,8 @@ pub(super) struct Link<P> {
     /// A packet found no credit, no slot, or nobody met yet.
     pub waits: bool,
     pub ways: Ways,
+    /// Its process is gone, and there will be no other one.
+    pub over: bool,
 }
 
 impl<P> Link<P> {
@@ -77,6 +81,7 @@ impl<P> Link<P> {
             runway: None,
             waits: false,
             ways: Ways::default(),
+            over: false,
         }
     }
 
@@ -110,6 +115,14 @@ pub(super) enum Unfit {
     Malformed(u16),
 }
 
+/// What comes with packets, and is for meetings.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// It is the first that came of a process.
+    Opened,
+    Word(Word),
+}
+
 /// What comes of peers goes here.
 pub(super) struct Intake<'a, P, G> {
     pub links: &'a mut [Link<P>],
@@ -119,6 +132,9 @@ pub(super) struct Intake<'a, P, G> {
     /// It had some.
     pub at_once: bool,
     pub owed: &'a mut VecDeque<u16>,
+    /// Who is known before it says anything, and what was said but packets.
+    pub known: Option<&'a Known>,
+    pub told: &'a mut Vec<(u16, Told)>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
     pub landings: &'a mut Landings<G>,
@@ -141,9 +157,8 @@ impl<P, G> Intake<'_, P, G> {
         let mut packet = Packet::empty();
         // Most often that is one packet, and nothing behind it.
         while !rest.is_empty() {
-            if message::has_releases(rest) {
-                self.hear_releases(node, rest);
-                return Ok(());
+            if message::is_short(rest) {
+                return self.hear_short(node, rest);
             }
             let Decoded { offer, payload, behind } = self.next(rest, node, &mut packet)?;
             if let Some(offer) = offer {
@@ -169,8 +184,14 @@ impl<P, G> Intake<'_, P, G> {
     }
 
     #[inline(never)]
-    fn hear_releases(&mut self, node: u16, rest: &[u8]) {
-        self.incoming.released.extend(message::decode_releases(rest).map(|id| (node, id)));
+    fn hear_short(&mut self, node: u16, rest: &[u8]) -> Result<(), Unfit> {
+        if message::has_releases(rest) {
+            self.incoming.released.extend(message::decode_releases(rest).map(|id| (node, id)));
+            return Ok(());
+        }
+        let word = Word::with_packets(rest).filter(|_| self.known.is_some()).ok_or(Unfit::Malformed(node))?;
+        self.told.push((node, Told::Word(word)));
+        Ok(())
     }
 
     #[inline(never)]
@@ -256,13 +277,27 @@ impl<P, G> Intake<'_, P, G> {
         Ok(())
     }
 
+    /// Whether this is the first that comes of a process of the job: only it, who knows this one, has the ticket.
+    #[cold]
+    fn opens(&mut self, node: u16, ticket: u64) -> bool {
+        let Some((known, link)) = self.known.zip(self.links.get_mut(usize::from(node))) else { return false };
+        let process = known.process(node).filter(|_| node != self.me && !link.over && link.ticket == 0);
+        let Some(process) = process.filter(|_| known.ticket(node) == ticket) else { return false };
+        (link.ticket, link.era) = (ticket, self.incoming.seen.number(node, process));
+        self.told.push((node, Told::Opened));
+        true
+    }
+
     /// Whose ticket a message has; its credits count.
     fn head(&mut self, head: Head) -> Result<u16, Unfit> {
         // A ticket names the node that has it.
         let node = head.ticket as u16;
-        let known = |link: &&mut Link<P>| head.ticket != 0 && link.ticket == head.ticket;
-        let link = self.links.get_mut(usize::from(node)).filter(known).ok_or(Unfit::Foreign)?;
-        link.ways.came = true;
+        let known = |link: &Link<P>| head.ticket != 0 && link.ticket == head.ticket;
+        if !self.links.get(usize::from(node)).is_some_and(known) && !self.opens(node, head.ticket) {
+            return Err(Unfit::Foreign);
+        }
+        let link = &mut self.links[usize::from(node)];
+        (link.ways.came, link.ways.fresh) = (true, true);
         // A goodbye, which comes on another way, has told more than messages that were sent before.
         if link.last.is_none() {
             let credits = link.hear_taken(head.taken).ok_or(Unfit::Malformed(node))?;

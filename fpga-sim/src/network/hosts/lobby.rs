@@ -141,6 +141,7 @@ impl Streams<'_> {
                 self.remove_if_over(on);
                 self.watch(on);
             }
+            Out::Look => {}
             Out::Unanswered(node) => self.shared.unmet(node, &ErrorKind::TimedOut.into()),
             Out::Unheard(node) => self.shared.unheard(node),
         }

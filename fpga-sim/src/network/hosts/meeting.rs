@@ -11,7 +11,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::events::{Bounds, Connection, End, News, Out, Want};
+use super::known::Known;
 use super::proof::{Answer, Hello, Papers, Word, unlike};
+use super::wired::Wired;
 use ggas_members::meeting::{bad, makes_room};
 
 pub(super) enum State {
@@ -65,8 +67,10 @@ pub(super) struct Node {
     pub lost: Vec<u64>,
     /// Since when it is called in vain.
     pub vain: Option<Instant>,
-    /// Its process was found to be lost before it was met: whoever it is.
+    /// Its process was found to be lost before it was met, or is known, and is gone: whoever it is.
     pub never: bool,
+    /// Its process is known, and packets of it are taken without a connection.
+    pub wired: Option<Wired>,
 }
 
 /// Connections whose other side has not said who it is, at most, with a pass and without; a process that may have few files open has
@@ -92,6 +96,9 @@ pub(super) struct Meetings {
     pub job: bool,
     /// Names this process, for ever.
     pub process: u64,
+    /// Those of a job know each other; where rank 0 is gone, it tells no more ends.
+    pub known: Option<Known>,
+    pub alone: bool,
     pub provider: String,
     pub address: Vec<u8>,
     pub bounds: Bounds,
@@ -106,6 +113,8 @@ pub(super) struct Meetings {
     /// This process says goodbye, and meets nobody any more.
     pub leaving: bool,
     pub looked: Instant,
+    /// When the next look is due.
+    pub next: Option<Instant>,
     pub out: Vec<Out>,
     pub news: Vec<News>,
 }
@@ -123,12 +132,20 @@ impl Meetings {
             me,
             job: false,
             process,
+            known: None,
+            alone: false,
             provider,
             address,
             bounds,
             random,
             nodes: (0..nodes)
-                .map(|_| Node { state: State::Unmet, lost: Vec::new(), vain: None, never: false })
+                .map(|_| Node {
+                    state: State::Unmet,
+                    lost: Vec::new(),
+                    vain: None,
+                    never: false,
+                    wired: None,
+                })
                 .collect(),
             connections: HashMap::new(),
             unknown: Vec::new(),
@@ -136,6 +153,7 @@ impl Meetings {
             last: 0,
             leaving: false,
             looked: now,
+            next: None,
             out: Vec::new(),
             news: Vec::new(),
         }
@@ -143,8 +161,13 @@ impl Meetings {
 
     /// A packet is for a node where nobody is met.
     pub fn want(&mut self, node: u16, now: Instant) -> Want {
+        if self.nodes[usize::from(node)].never {
+            return Want::ThrowAway;
+        }
+        if let Some(want) = self.want_known(node, now) {
+            return want;
+        }
         match &self.nodes[usize::from(node)].state {
-            _ if self.nodes[usize::from(node)].never => Want::ThrowAway,
             State::Nobody { until } if now < *until => {
                 if self.job {
                     Want::Wait
@@ -164,8 +187,8 @@ impl Meetings {
         }
     }
 
-    fn call(&mut self, node: u16, now: Instant) -> io::Result<()> {
-        let ticket = self.open(node, None)?;
+    pub(super) fn call(&mut self, node: u16, now: Instant) -> io::Result<()> {
+        let ticket = self.open(node, None, now)?;
         self.last += 1;
         let (on, until) = (self.last, now + self.bounds.meeting);
         self.nodes[usize::from(node)].vain.get_or_insert(now);
@@ -176,7 +199,14 @@ impl Meetings {
     }
 
     /// A ticket for a node: never 0, and it names the node.
-    fn open(&mut self, node: u16, process: Option<u64>) -> io::Result<u64> {
+    fn open(&mut self, node: u16, process: Option<u64>, now: Instant) -> io::Result<u64> {
+        if let Some(ticket) = self.known.as_ref().map(|known| known.ticket(node)) {
+            // One for all that the two ever say, so its link begins once.
+            if !self.is_wired(node) {
+                self.open_way(node, now);
+            }
+            return Ok(ticket);
+        }
         let ticket = (self.random)()? & !0xffff | 1 << 16 | u64::from(node);
         self.news.push(News::Opened { node, ticket, process });
         Ok(ticket)
@@ -228,7 +258,9 @@ impl Meetings {
     /// A call of ours was refused.
     pub fn refused(&mut self, on: Connection, now: Instant) {
         match self.calling(on).map(|(node, _)| node) {
-            Some(node) if self.job && self.in_vain(node, now) >= self.bounds.refused => {
+            Some(node)
+                if self.job && self.in_vain(node, now) >= self.bounds.refused && !self.is_heard(node) =>
+            {
                 self.connections.remove(&on);
                 self.never_met(node);
             }
@@ -290,8 +322,9 @@ impl Meetings {
             State::Called { on: theirs, process, .. } if *theirs == on => {
                 let process = *process;
                 let papers = self.check(Papers::of(body)?)?;
+                let said = self.is_wired(node); // with its packets
                 self.met(on, node, process, papers, now);
-                if self.leaving {
+                if self.leaving && !said {
                     self.say(on, Word::Goodbye { sent: [0; 2], taken: [0; 2] });
                 }
                 Ok(())
@@ -337,7 +370,10 @@ impl Meetings {
             }
             State::Unmet | State::Nobody { .. } | State::Awaited { .. } => {}
         }
-        let ticket = self.open(node, Some(process))?;
+        if self.known.as_ref().is_some_and(|known| known.process(node) != Some(process)) {
+            return Err(bad("it is of another run of the job"));
+        }
+        let ticket = self.open(node, Some(process), now)?;
         let until = now + self.bounds.meeting;
         self.set(node, State::Called { on, process, until });
         self.connections.insert(on, node);

@@ -279,8 +279,13 @@ pub(super) fn add_releases(ids: &[u64], into: &mut Vec<u8>) {
     ids.iter().for_each(|id| into.extend_from_slice(&id.to_le_bytes()));
 }
 
-/// Whether behind the last packet, or behind a head, there are names, or nothing, and not another packet.
+/// Whether what is behind the head, or the last packet, is not another packet.
 #[inline]
+pub(super) fn is_short(rest: &[u8]) -> bool {
+    rest.len() < WORDS
+}
+
+/// Whether behind the last packet, or behind a head, there are names, or nothing.
 pub(super) fn has_releases(rest: &[u8]) -> bool {
     rest.len() <= 8 * RELEASES && rest.len().is_multiple_of(8)
 }

@@ -20,7 +20,7 @@ const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// In the order of this host's bytes.
 const ORDER: u16 = 0x0102;
 /// Frames that the two say in turn.
@@ -247,7 +247,24 @@ impl Papers {
     }
 }
 
-/// What the two say after the meeting.
+/// What the processes of a job tell each other by way of rank 0, to whom all have proven themselves.
+pub(super) mod of_job {
+    use super::{Papers, Rest, check_opening, io, opening};
+
+    pub fn bytes(provider: &str, address: &[u8]) -> Vec<u8> {
+        let papers = Papers { ticket: 0, provider: provider.to_owned(), address: address.to_vec() };
+        [opening(), papers.bytes()].concat()
+    }
+
+    pub fn of(bytes: &[u8]) -> io::Result<(String, Vec<u8>)> {
+        let mut rest = Rest(bytes);
+        check_opening(&mut rest)?;
+        let Papers { provider, address, .. } = Papers::of(rest.0)?;
+        Ok((provider, address))
+    }
+}
+
+/// What the two say after the meeting; of a job whose processes [know each other](super::known), with their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// The process lives; whether anything of the other one has come over the wire.
@@ -268,6 +285,12 @@ impl Word {
             }
             Word::Farewell => vec![2],
         }
+    }
+
+    /// One that came with packets, where it is said that a process lives by their coming.
+    pub fn with_packets(bytes: &[u8]) -> Option<Word> {
+        let word = Word::of(bytes).ok().filter(|word| !matches!(word, Word::Beat { .. }))?;
+        (word.bytes() == bytes).then_some(word)
     }
 
     pub fn of(bytes: &[u8]) -> io::Result<Word> {

@@ -8,9 +8,11 @@ use crate::EXCHANGE_MAX;
 use crate::meeting::bad;
 
 /// Of all that is said. Another one is refused.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"ggas-job";
 const LENGTH: usize = 4;
+/// Longest papers of a transport: with the longest address of a wire, of 4 KiB.
+pub(super) const PAPERS_MAX: usize = 5120;
 /// Longest body of a rank; of the hub, where there are so many ranks.
 pub(super) const FROM_RANK: usize = EXCHANGE_MAX + 64;
 pub(super) const FROM_HUB: usize = (EXCHANGE_MAX + 64) * crate::shape::PROCESSES_MAX as usize;
@@ -69,6 +71,8 @@ pub(super) struct Whereabouts {
     pub host: String,
     /// Address and port at which its transport is met.
     pub place: String,
+    /// The number that its process said first: names it, for ever.
+    pub nonce: u64,
 }
 
 /// What a rank says to the hub.
@@ -94,6 +98,8 @@ pub(super) enum FromRank {
         from: u32,
         messages: u32,
     },
+    /// What its transport tells those of all other ranks, once.
+    Papers(Vec<u8>),
     Leave,
 }
 
@@ -112,6 +118,8 @@ pub(super) enum FromHub {
     Told { from: u32, kind: u16, body: Vec<u8> },
     /// That rank has got so many more messages.
     Took { by: u32, messages: u32 },
+    /// Of all ranks, once all that are there have said theirs.
+    Papers(Vec<Option<Vec<u8>>>),
     /// A rank has left or is lost, having entered this call last.
     Gone { rank: u32, left: bool, entered: u64 },
 }
@@ -152,7 +160,7 @@ mod tests {
         bytes[8] += 1;
         let why = Hello::of(&bytes).unwrap_err();
         assert!(
-            why.contains("jobs over hosts 3, and rank 0's 2") && why.contains("install the same"),
+            why.contains("jobs over hosts 4, and rank 0's 3") && why.contains("install the same"),
             "{why}"
         );
         for garbage in [&b"GET / HTTP/1.1"[..], b"ggas-job", b"ggas-job\x01\0\0\0\xff", b""] {

@@ -3,6 +3,7 @@
 //! One thread serves all ranks; each of those that call is first listened to on a thread of its own, [for a while](super::callers).
 
 mod calls;
+mod papers;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use super::shared::WINDOW;
 use crate::meeting::bad;
 use crate::quiet;
 use crate::shape::Shape;
+use papers::Papers;
 
 /// So long nobody is let in where that failed: most often the process may open no more files.
 const FULL_MS: u8 = 100;
@@ -144,6 +146,7 @@ struct Serving {
     given: Vec<Option<Option<Vec<u8>>>>,
     /// Messages from one rank to another of which the latter has not said that it has them.
     under_way: HashMap<(u32, u32), u32>,
+    papers: Papers,
     /// Whoever calls has to wait a moment.
     full: bool,
 }
@@ -159,6 +162,7 @@ impl Serving {
             call: 1,
             given: vec![None; size],
             under_way: HashMap::new(),
+            papers: Papers::of(size),
             full: false,
         }
     }
@@ -248,7 +252,8 @@ impl Serving {
             let address = address(rank).ok_or_else(|| format!("rank {} is gone", rank.hello.rank))?;
             // An address of the older kind in the form of the newer: a listener took both.
             let place = std::net::SocketAddr::new(address.to_canonical(), rank.hello.port).to_string();
-            Ok(Whereabouts { token: rank.hello.token, host: rank.hello.host.clone(), place })
+            let Hello { token, ref host, nonce, .. } = rank.hello;
+            Ok(Whereabouts { token, host: host.clone(), place, nonce })
         };
         ranks.iter().map(about).collect()
     }
@@ -291,6 +296,7 @@ impl Serving {
                     self.count_told(rank as u32, to)?;
                     self.pass(to, &FromHub::Told { from: rank as u32, kind, body });
                 }
+                FromRank::Papers(papers) => self.papers.hear(rank, papers)?,
                 FromRank::Took { from, messages } => {
                     self.count_taken(from, rank as u32, messages)?;
                     self.pass(from, &FromHub::Took { by: rank as u32, messages });
@@ -303,6 +309,7 @@ impl Serving {
             self.call += 1;
             self.tell_all(&all);
         }
+        self.tell_papers();
         ended.map(|()| false)
     }
 
@@ -383,5 +390,6 @@ impl Serving {
         self.gone[rank] = true;
         let entered = self.call - u64::from(self.given[rank].is_none());
         self.tell_all(&FromHub::Gone { rank: rank as u32, left, entered });
+        self.tell_papers(); // the others may have waited for its own
     }
 }

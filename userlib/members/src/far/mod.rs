@@ -27,7 +27,8 @@ use crate::{JobError, MemberInfo, quiet};
 use frame::{FromRank, Hello, Whereabouts};
 use hub::Hub;
 use reach::{listen, listen_as_hub, reach};
-use shared::{Gone, Mail, Report, Shared, State, lost_before};
+pub use shared::{HubLine, HubNews};
+use shared::{Mail, Report, Shared, State, lost_before};
 
 /// Generation of all members on other hosts: each process sees one run of its job only.
 const GENERATION: u32 = 1;
@@ -71,6 +72,10 @@ pub struct HostsOfJob {
     pub address: IpAddr,
     /// What the processes of the job have to prove that they have.
     pub secret: [u8; 16],
+    /// What names the process of each rank, for ever. All have the same, and have proven the secret to rank 0.
+    pub processes: Vec<u64>,
+    /// By which they tell each other how they are reached, and hear of ends.
+    pub hub: HubLine,
 }
 
 /// See the module's description.
@@ -120,6 +125,7 @@ impl Far {
             state: Mutex::new(State::new(size as usize)),
             news: Condvar::new(),
             report: OnceLock::new(),
+            line: OnceLock::new(),
             turn: Mutex::default(),
         });
         let hears = shared.clone();
@@ -166,8 +172,7 @@ impl Far {
         let before: Vec<(u32, PeerState)> = {
             let state = self.shared.state();
             let _ = self.shared.report.set(report);
-            let gone = |(rank, gone): (usize, &Option<Gone>)| gone.map(|gone| (rank as u32, gone.how));
-            state.gone.iter().enumerate().filter_map(gone).collect()
+            state.ends()
         };
         before.into_iter().for_each(|(rank, how)| self.shared.tell(rank, how));
     }
@@ -234,6 +239,8 @@ impl Far {
             places,
             address,
             secret: self.secret,
+            processes: self.ranks.iter().map(|rank| rank.nonce).collect(),
+            hub: HubLine(self.shared.clone()),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
@@ -16,6 +16,43 @@ pub(super) type Report = Box<dyn Fn(MemberId, PeerState) + Send + Sync>;
 
 /// Whoever takes messages of ranks on other hosts: the rank, the kind, the message. It does not wait for anything.
 pub(super) type Mail = Box<dyn Fn(MemberId, u16, Vec<u8>) + Send + Sync>;
+
+/// What a transport hears of the hub.
+#[derive(Debug)]
+pub enum HubNews {
+    /// What the transports of all ranks have [said](HubLine::publish), by rank. Of those that were gone before, nothing.
+    Papers(Vec<Option<Vec<u8>>>),
+    /// A rank has left, or is lost. Behind the end of rank 0 the hub tells of no other.
+    Gone {
+        /// It.
+        rank: u32,
+        /// In good order.
+        left: bool,
+    },
+}
+
+/// A transport's line to rank 0's hub.
+pub struct HubLine(pub(super) Arc<Shared>);
+
+impl HubLine {
+    /// Has `told` hear news from now on, and of ends before. The first call counts.
+    pub fn listen(&self, told: impl Fn(HubNews) + Send + Sync + 'static) {
+        let before = {
+            let state = self.0.state();
+            let _ = self.0.line.set(Box::new(told));
+            state.ends()
+        };
+        before.into_iter().for_each(|(rank, how)| self.0.tell_line(rank, how));
+    }
+
+    /// Tells the transports of all other ranks something, once: up to 5 KiB. They hear it when all ranks have done so.
+    ///
+    /// # Errors
+    /// Rank 0 is gone.
+    pub fn publish(&self, papers: &[u8]) -> io::Result<()> {
+        self.0.say(&FromRank::Papers(papers.to_vec()))
+    }
+}
 
 /// Messages to a rank that are on their way at most.
 pub(super) const WINDOW: u32 = 256;
@@ -32,6 +69,8 @@ pub(super) struct Shared {
     pub state: Mutex<State>,
     pub news: Condvar,
     pub report: OnceLock<Report>,
+    /// The transport's ear.
+    pub line: OnceLock<Box<dyn Fn(HubNews) + Send + Sync>>,
     /// Whose turn it is to write to the hub.
     pub turn: Mutex<()>,
 }
@@ -63,6 +102,12 @@ impl State {
             mail: None,
             early: Vec::new(),
         }
+    }
+
+    /// Ranks that are gone.
+    pub fn ends(&self) -> Vec<(u32, PeerState)> {
+        let gone = |(rank, gone): (usize, &Option<Gone>)| gone.map(|gone| (rank as u32, gone.how));
+        self.gone.iter().enumerate().filter_map(gone).collect()
     }
 }
 
@@ -202,6 +247,14 @@ impl Shared {
                 state.all = Some((call, bytes))
             }
             FromHub::All { .. } => {}
+            FromHub::Papers(papers) if papers.len() == state.gone.len() => {
+                drop(state);
+                if let Some(told) = self.line.get() {
+                    told(HubNews::Papers(papers));
+                }
+                return;
+            }
+            FromHub::Papers(_) => {}
             FromHub::Missing { call, ranks } => state.missing = Some((call, ranks)),
             FromHub::Told { from, kind, body } => {
                 drop(state);
@@ -242,6 +295,13 @@ impl Shared {
     pub fn tell(&self, rank: u32, how: PeerState) {
         if let Some(report) = self.report.get() {
             report(id(rank), how);
+        }
+        self.tell_line(rank, how);
+    }
+
+    fn tell_line(&self, rank: u32, how: PeerState) {
+        if let Some(told) = self.line.get() {
+            told(HubNews::Gone { rank, left: how == PeerState::Left });
         }
     }
 }

@@ -57,6 +57,8 @@ impl<W: Wire> Core<W> {
                 *link = Link { waits: link.waits, ..Link::new(ticket, era) };
             }
             News::Met { node, process, papers } => self.hear_met(node, process, &papers),
+            News::Tell { node, word } => self.tell(node, word),
+            News::Farewell { node } => self.say_farewell(node),
             News::Leaves { node, sent, taken } => {
                 let link = &mut self.links[usize::from(node)];
                 (link.theirs, link.last) = (None, Some(sent));
@@ -72,7 +74,7 @@ impl<W: Wire> Core<W> {
             News::Settled { node } => {
                 let link = &mut self.links[usize::from(node)];
                 // Who took the meeting for over earlier may have sent with the ticket: nobody could read its long payloads.
-                if link.peer.is_none() {
+                if link.peer.is_none() && !self.meetings.is_wired(node) {
                     link.ticket = 0;
                 }
                 self.settled(node);
@@ -107,7 +109,9 @@ impl<W: Wire> Core<W> {
     /// message is taken does not matter.
     fn greet(&mut self, node: u16) {
         let link = &mut self.links[usize::from(node)];
-        if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, self.me < node) {
+        // Of whom something has come, the wire is connected to.
+        let first = self.me < node && !link.ways.came;
+        if let (Some(ticket), Some(peer), true) = (link.theirs, link.peer, first) {
             let greeting = Head { ticket, taken: link.taken };
             if let Ok(Taken::Yes) = self.wire.send(peer, &greeting.bytes()) {
                 link.told = link.taken;
@@ -119,7 +123,7 @@ impl<W: Wire> Core<W> {
         self.forget_peer(node);
         let link = &mut self.links[usize::from(node)];
         self.counts.thrown_away += link.untaken();
-        *link = Link { waits: link.waits, ..Link::new(0, ANYONE) };
+        *link = Link { waits: link.waits, over: self.meetings.known.is_some(), ..Link::new(0, ANYONE) };
         self.seen.gone(node, end);
         self.ended.push((node, end));
         self.settled(node);
@@ -189,10 +193,16 @@ impl<W: Wire> Core<W> {
     /// What is due; when to look again.
     pub fn look(&mut self) -> Option<Instant> {
         let now = self.clock.now();
-        let links = &self.links;
-        let next = self.meetings.look(now, |node| links[usize::from(node)].ways);
+        let links = &mut self.links;
+        let next = self.meetings.look(now, |node| {
+            let ways = &mut links[usize::from(node)].ways;
+            let seen = *ways;
+            ways.fresh = false;
+            seen
+        });
         self.hear_news();
-        next.into_iter().chain(self.give_up_unwritten(now)).chain(self.ask_unread(now)).min()
+        let next = next.into_iter().chain(self.see_parted_off(now));
+        next.chain(self.give_up_unwritten(now)).chain(self.ask_unread(now)).min()
     }
 
     /// What the lobby has to do.

@@ -24,11 +24,11 @@ impl<W: Wire> Core<W> {
 
     /// The same for a card, which has requests at once in `first`, while that is free.
     pub fn pump_to(&mut self, first: Option<&mut dyn First>) -> bool {
-        let mut lost = Vec::new(); // most often none
+        let (mut lost, mut told) = (Vec::new(), Vec::new()); // most often none
         if self.long.incoming.desk.is_busy() | self.offers {
             self.prepare();
         }
-        let Core { wire, links, arrived, owed, counts, me, places, retry, long, .. } = self;
+        let Core { wire, links, arrived, owed, counts, me, places, retry, long, meetings, .. } = self;
         let Long { incoming, landings, ended, written, releases, .. } = long;
         let (me, places, most) = (*me, *places, message::payload_of(wire.message_max()) as u32);
         let mut intake = Intake {
@@ -37,6 +37,8 @@ impl<W: Wire> Core<W> {
             first: first.map(|first| first as &mut dyn First),
             at_once: false,
             owed,
+            known: meetings.known.as_ref(),
+            told: &mut told,
             retry,
             incoming,
             landings,
@@ -80,10 +82,14 @@ impl<W: Wire> Core<W> {
         let more = polled.is_err()
             | self.waits
             | !lost.is_empty()
+            | !told.is_empty()
             | !self.owed.is_empty()
             | !self.leave.is_empty()
             | self.long.has_more();
         if more {
+            if !told.is_empty() {
+                self.hear_told(told, &mut lost);
+            }
             self.follow(polled.err(), lost, at_once);
         }
         let come = self.note_arrivals() || at_once;
@@ -119,6 +125,7 @@ impl<W: Wire> Core<W> {
         }
         if self.waits {
             (self.waits, self.retry) = (false, true);
+            self.tell_words();
             self.let_all_go();
         }
         // What the card has at once goes first: the next pump sees to this before it asks the wire.

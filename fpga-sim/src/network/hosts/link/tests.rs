@@ -1,5 +1,7 @@
 //! What a peer may say, and what becomes of what it may not.
 
+mod known;
+
 use std::sync::Arc;
 
 use ggas_wire::Key;
@@ -25,6 +27,8 @@ struct Taking {
     incoming: Incoming,
     landings: Landings<()>,
     releases: VecDeque<(u16, u64, u64)>,
+    known: Option<Known>,
+    told: Vec<(u16, Told)>,
 }
 
 impl Taking {
@@ -33,18 +37,21 @@ impl Taking {
         links[3].ticket = TICKET;
         let incoming = Incoming::new(&Seen::new(links.len()), false);
         let (arrived, landings, owed, releases) = Default::default();
-        Taking { links, arrived, first: None, owed, retry: false, incoming, landings, releases }
+        let (first, known, told) = (None, None, Vec::new());
+        Taking { links, arrived, first, owed, retry: false, incoming, landings, releases, known, told }
     }
 
     fn intake(&mut self) -> Intake<'_, (), ()> {
         let places = Places::alone(self.links.len());
-        let Taking { links, arrived, owed, retry, incoming, landings, releases, .. } = self;
+        let Taking { links, arrived, owed, retry, incoming, landings, releases, known, told, .. } = self;
         Intake {
             links,
             arrived,
             first: None,
             at_once: false,
             owed,
+            known: known.as_ref(),
+            told,
             retry,
             incoming,
             landings,

@@ -14,6 +14,7 @@
 //! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
 
 mod blocked;
+mod known;
 mod landed;
 mod net;
 mod offers;
@@ -41,6 +42,8 @@ pub enum Act {
     Start,
     Cut(Duration),
     Still(Duration),
+    /// Of a job, rank 0 takes a process for lost, and it rank 0.
+    Lose,
 }
 
 impl World {
@@ -58,7 +61,7 @@ impl World {
             Act::Traffic => self.traffic(),
             Act::Kill => {
                 if let Some(who) = self.any_process() {
-                    self.expect_known(who, now + DEATH);
+                    self.expect_known(who, now + if self.tells_ends() { DEATH } else { CUT });
                     self.end(who, true);
                 }
             }
@@ -73,6 +76,7 @@ impl World {
                     self.leave(who);
                 }
             }
+            Act::Start if self.job => {} // all are there from the beginning
             Act::Start => {
                 let free: Vec<u16> =
                     (0..self.at.len() as u16).filter(|n| self.at[usize::from(*n)].is_none()).collect();
@@ -92,6 +96,11 @@ impl World {
                         self.expect_pair(a, b, now + CUT);
                         self.expect_pair(b, a, now + CUT);
                     }
+                }
+            }
+            Act::Lose => {
+                if let Some(who) = self.any_process() {
+                    self.lose(who);
                 }
             }
             Act::Still(time) => {
@@ -176,6 +185,10 @@ impl World {
             };
             self.plan(at, Event::Plan(act));
         }
+        if !gentle && self.job && self.random.bool() {
+            let at = within(&mut self.random, end);
+            self.plan(at, Event::Plan(Act::Lose));
+        }
         if !gentle && self.random.u8(..4) == 0 {
             self.messages.borrow_mut().breaks = self.random.u8(10..100);
         }
@@ -230,6 +243,9 @@ fn simulate(seed: u64, told: bool) -> World {
     let nodes = random.usize(2..5);
     let mut world = World::new(nodes, random.u64(..));
     world.told = told;
+    if seed % 3 == 1 {
+        world.be_job();
+    }
     (0..nodes as u16).for_each(|node| world.start(node));
     let gentle = random.bool();
     world.live(gentle);

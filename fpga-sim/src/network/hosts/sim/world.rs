@@ -2,6 +2,7 @@
 
 mod check;
 mod connections;
+mod hub;
 mod long;
 mod packets;
 
@@ -70,6 +71,11 @@ pub enum Event {
         who: usize,
         gone: usize,
         since: Duration,
+    },
+    /// Rank 0 tells a process of a job something.
+    Hub {
+        to: usize,
+        says: hub::Says,
     },
     Plan(super::Act),
 }
@@ -169,6 +175,10 @@ pub struct World {
     slow: Duration,
     /// Bytes of a message.
     message_max: usize,
+    /// A job: its processes know each other, and process 0 tells who is gone.
+    pub job: bool,
+    /// When each process hears how the others are reached, at most; `None`: never.
+    pub papers: Option<Duration>,
     /// Every event is told.
     pub told: bool,
 }
@@ -209,6 +219,8 @@ impl World {
             placed: 0,
             unread: HashSet::new(),
             message_max: if seed.is_multiple_of(4) { MESSAGE_MOST } else { MESSAGE_MAX },
+            job: false,
+            papers: None,
             told: false,
         }
     }
@@ -253,7 +265,8 @@ impl World {
         let address = ("sim".to_owned(), me.to_le_bytes().to_vec());
         let random = Box::new(move || Ok(random.u64(..)));
         let now = self.clock.now();
-        let meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
+        let mut meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
+        self.know_others(&mut meetings);
         let wire = SimWire { me, messages: self.messages.clone(), room: vec![0; self.message_max] };
         let mut core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
         core.hold_back(self.random.bool());
@@ -288,6 +301,7 @@ impl World {
         } else {
             self.crashed.insert(who, self.now());
         }
+        self.tell_end(who, host_lives);
     }
 
     /// Something comes for a process at last: `None`, and again later, where its way is cut or it stands still.
@@ -356,6 +370,7 @@ impl World {
                     self.step(who);
                 }
             }
+            Event::Hub { to, says } => self.hear_hub(to, says),
             Event::Knows { who, gone, since } => self.check_knows(who, gone, since),
             Event::Plan(act) => self.act(act),
         }

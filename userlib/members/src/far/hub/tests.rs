@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Hub, Serving, Shared};
 use crate::far::Meet;
-use crate::far::frame::{FROM_HUB, FromHub, FromRank, Hello, frame, take};
+use crate::far::frame::{FROM_HUB, FromHub, FromRank, Hello, PAPERS_MAX, frame, take};
 use crate::far::reach::reach;
 use crate::far::shared::WINDOW;
 use crate::shape::Shape;
@@ -161,4 +161,37 @@ fn what_a_rank_said_before_its_end_is_passed_on() {
         let said = ranks[0].hears();
         assert!(matches!(said, FromHub::Gone { rank: 2, left: false, entered: 1 }), "{end}: {said:?}");
     }
+}
+
+#[test]
+fn papers_go_to_all_once_all_that_are_there_have_said_theirs() {
+    let (_hub, mut ranks) = job();
+    ranks[0].says(&FromRank::Papers(vec![0]));
+    ranks[1].says(&FromRank::Papers(vec![1; PAPERS_MAX]));
+    // Nobody has heard any before this comes back.
+    ranks[1].says(&FromRank::Tell { to: 0, kind: 5, body: Vec::new() });
+    assert!(matches!(ranks[0].hears(), FromHub::Told { .. }));
+    drop(ranks.pop());
+    for rank in &mut ranks {
+        assert!(matches!(rank.hears(), FromHub::Gone { rank: 2, .. }));
+        assert_eq!(rank.hears(), FromHub::Papers(vec![Some(vec![0]), Some(vec![1; PAPERS_MAX]), None]));
+    }
+}
+
+#[test]
+fn who_says_papers_twice_or_too_long_ones_is_lost() {
+    for lie in [vec![1; 5], vec![1; PAPERS_MAX + 1]] {
+        let (_hub, mut ranks) = job();
+        if lie.len() <= PAPERS_MAX {
+            ranks[2].says(&FromRank::Papers(lie.clone()));
+        }
+        ranks[2].says(&FromRank::Papers(lie));
+        ranks[1].hears_of(2, 0);
+    }
+    // Also when all have heard them.
+    let (_hub, mut ranks) = job();
+    ranks.iter_mut().for_each(|rank| rank.says(&FromRank::Papers(Vec::new())));
+    assert!(matches!(ranks[1].hears(), FromHub::Papers(_)));
+    ranks[2].says(&FromRank::Papers(Vec::new()));
+    ranks[1].hears_of(2, 0);
 }

@@ -17,7 +17,9 @@ impl World {
         }
         let now = self.now();
         for node in 0..self.at.len() as u16 {
-            let Some(gone) = (seen.process(node) >> 8).checked_sub(1) else { continue };
+            let met = (seen.process(node) >> 8).checked_sub(1);
+            // Whom nobody met may be lost, too, of a job.
+            let Some(gone) = met.or(self.job.then_some(node.into())) else { continue };
             match seen.end(node) {
                 Some(End::Lost) => drop(self.lost.entry((who, gone as usize)).or_insert(now)),
                 Some(End::Left) => drop(self.left.insert((who, gone as usize))),
@@ -29,7 +31,9 @@ impl World {
     /// Whether packets may go from one process to another.
     pub fn is_up(&self, who: usize, to: usize) -> bool {
         let (process, node) = (&self.processes[who], self.processes[to].node);
-        process.core.is_open(node) && process.seen.process(node) >> 8 == to as u64 + 1
+        process.core.has_heard(node)
+            && process.core.is_open(node)
+            && process.seen.process(node) >> 8 == to as u64 + 1
     }
 
     pub(super) fn check_knows(&mut self, who: usize, gone: usize, since: Duration) {

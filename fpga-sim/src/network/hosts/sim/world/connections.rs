@@ -85,7 +85,7 @@ impl World {
                     self.put_on(tcp, 1 - end, Item::Fin);
                 }
             }
-            Out::Unanswered(_) => {}
+            Out::Unanswered(_) | Out::Look => {}
             Out::Unheard(node) => self.unheard.push((self.processes[who].node, node)),
         }
     }

@@ -113,7 +113,7 @@ impl World {
 
     fn went_in_message(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let (_, mut rest) = Head::of(bytes).expect("a head");
-        while !message::has_releases(rest) && !message::is_landing(rest) {
+        while !message::is_short(rest) && !message::is_landing(rest) {
             let class = message::class_of(rest).expect("a packet");
             let mut packet = Packet::empty();
             let rules = self.rules(from, to, class);
