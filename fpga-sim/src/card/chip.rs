@@ -1,17 +1,18 @@
 //! The units of a card, joined: which of them a packet, a command or a register access is for.
 
+mod registers;
+
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use extoll_abi::{Descriptor, ErrorUnits, Mode, PageOption, regs};
 
 use super::BURST;
-use super::access::{read_registers, write_registers};
+use super::access::read_registers;
 use super::board::Board;
 use super::deputy;
 use super::front::FrontEnd;
 use super::notifier::Notifier;
-use super::offsets::array;
 use super::receiver::{Progress, Receiver};
 use super::sender::Sender;
 use super::slots::SlotRings;
@@ -26,8 +27,7 @@ use crate::units::lock::Locks;
 use crate::units::report::Done;
 use crate::units::requester::Job;
 use crate::units::responder::{self, Answer};
-use crate::units::smfu::{Ingress, RegisterFile};
-use crate::units::vpid::VpidEntry;
+use crate::units::smfu::Ingress;
 use crate::units::wcb::Command;
 
 /// Responses and waiting writes beyond which no further request is taken: the network holds them back.
@@ -290,16 +290,6 @@ impl Chip {
         self.sender.respond(&mut self.translation, &mut self.notifier, job);
     }
 
-    /// A put to registers.
-    fn write_registers(&mut self, packet: &mut Packet) {
-        let board = self.board.clone();
-        let write = |at, word| self.reg_write(at, word);
-        if write_registers(&*board.memory, packet, write).is_err() {
-            self.receiver.fail(packet);
-        }
-        self.receiver.report(&mut self.translation, &mut self.notifier, packet);
-    }
-
     /// Goes on with packets that waited for a device.
     pub(super) fn continue_writes(&mut self, turn: u8) -> bool {
         let mut moved = false;
@@ -320,7 +310,7 @@ impl Chip {
         span!("smfu", node = self.board.node, from = %packet.source, kind = ?packet.kind);
         let Some(packet) = self.smfu.admit(packet) else { return };
         let board = self.board.clone();
-        let file = File(RefCell::new(self));
+        let file = registers::File(RefCell::new(self));
         match board.smfu.ingress(packet, &*board.memory, &file) {
             Ingress::Done => {}
             Ingress::Pending(ticket) => self.smfu.wait_for_store(ticket),
@@ -367,73 +357,5 @@ impl Chip {
         snq.run(time.unwrap_or(0), |offset| self.reg_read(offset), write);
         self.system.end(snq);
         true
-    }
-
-    /// Reads a register by its offset in BAR 0 (spec 8); 64-bit accesses only (spec 1.2). Unknown ones read 0.
-    pub(super) fn reg_read(&mut self, offset: u64) -> u64 {
-        if !offset.is_multiple_of(8) {
-            return 0;
-        }
-        let board = &self.board;
-        self.system
-            .reg_read(offset)
-            .or_else(|| board.smfu.reg_read(offset))
-            .or_else(|| board.state.read(offset))
-            .or_else(|| self.front.reg_read(offset))
-            .or_else(|| self.translation.reg_read(offset))
-            .or_else(|| self.notifier.reg_read(offset))
-            .or_else(|| (offset == regs::EXTOLL_RF_RMA_LOCK_BASE).then_some(self.lock_base))
-            .or_else(|| self.velo.reg_read(offset))
-            .or_else(|| self.triggers.reg_read(offset))
-            .or_else(|| board.fabric.reg_read(board.node, offset))
-            .unwrap_or(0)
-    }
-
-    /// Writes a register. Unknown and read-only ones ignore it.
-    pub(super) fn reg_write(&mut self, offset: u64, value: u64) {
-        if !offset.is_multiple_of(8) {
-            return;
-        }
-        if let Some(v) = array(offset, regs::EXTOLL_RF_RMA_VPID_TABLE) {
-            return self.set_entry(v, VpidEntry(value));
-        }
-        if offset == regs::EXTOLL_RF_RMA_LOCK_BASE {
-            self.lock_base = value & !0xfff;
-            return;
-        }
-        let board = &self.board;
-        let _ = self.front.reg_write(offset, value)
-            || self.notifier.reg_write(offset, value)
-            || self.velo.reg_write(offset, value)
-            || self.triggers.reg_write(offset, value)
-            || self.translation.reg_write(offset, value)
-            || self.system.reg_write(offset, value)
-            || board.smfu.reg_write(offset, value)
-            || board.state.write(offset, value)
-            || board.fabric.reg_write(board.node, offset, value);
-    }
-
-    fn set_entry(&mut self, vpid: u8, entry: VpidEntry) {
-        let was_open = self.board.state.set_entry(vpid, entry).is_open();
-        if was_open && !entry.is_open() {
-            self.front.rma.reset(vpid, true);
-            self.triggers.close(vpid);
-            self.sender.close(vpid);
-            self.receiver.close(vpid);
-            self.notifier.close(vpid);
-        }
-    }
-}
-
-/// The card's registers, for accesses through the SMFU by other nodes.
-struct File<'a>(RefCell<&'a mut Chip>);
-
-impl RegisterFile for File<'_> {
-    fn read(&self, offset: u64) -> u64 {
-        self.0.borrow_mut().reg_read(offset)
-    }
-
-    fn write(&self, offset: u64, value: u64) {
-        self.0.borrow_mut().reg_write(offset, value);
     }
 }
