@@ -185,11 +185,12 @@ impl Core {
     fn round(&mut self) -> bool {
         let turn = self.turn;
         let mut moved = self.step_links();
-        // What is held came before, and nobody tells of it again.
-        let told = self.board.news.take() || self.arrivals || self.held.is_some();
+        // What is held came before, and nobody tells of it again. It may wait for long, and responses do not wait for it: the fabric is
+        // asked as ever.
+        let told = self.board.news.take() || self.arrivals && self.held.is_none();
         let (pending, settled) = if told { (Pending::Packets, false) } else { self.pending() };
         moved |= settled;
-        if pending != Pending::Nothing {
+        if pending != Pending::Nothing || self.held.is_some() {
             moved |= self.receive();
         }
         let chip = &mut self.chip;

@@ -16,8 +16,8 @@ use extoll_sim::*;
 struct Giving {
     at_once: bool,
     puts: Mutex<VecDeque<(Packet, Vec<u8>)>>,
-    /// What comes with them.
-    response: Mutex<Option<Packet>>,
+    /// What comes with them, or is there once the card has asked for more.
+    response: Mutex<Option<(Packet, bool)>>,
     /// Those that the card dealt with at once.
     settled: Mutex<u32>,
 }
@@ -28,7 +28,10 @@ impl Fabric for Giving {
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
-        self.response.lock().unwrap().take_if(|response| response.class() == class)
+        let mut response = self.response.lock().unwrap();
+        response
+            .take_if(|(response, asked)| *asked && response.class() == class)
+            .map(|(response, _)| response)
     }
 
     fn carriage(&self, _to: Address, _runs: &Runs) -> Carriage {
@@ -52,11 +55,14 @@ impl Fabric for Giving {
             packet.payload = Payload::copy_of(&bytes);
             first.take(&mut packet);
         }
-        match self.response.lock().unwrap().is_some() {
-            true => Pending::Packets,
+        match &mut *self.response.lock().unwrap() {
+            Some((_, asked)) => {
+                *asked = true;
+                Pending::Packets
+            }
             // As over hosts: of what the card has not dealt with, nobody tells it again.
-            false if came => Pending::First,
-            false => Pending::Nothing,
+            None if came => Pending::First,
+            None => Pending::Nothing,
         }
     }
 
@@ -212,7 +218,7 @@ fn a_put_is_reported_behind_a_response_that_waits() {
         let far = Payload::Far(Box::new(Far::new(slow.clone(), LEN as u32, [9; TAIL])));
         let response = packet(1, to, PacketKind::GetResponse, first + 4096, far);
         fabric.puts.lock().unwrap().push_back(put(first));
-        *fabric.response.lock().unwrap() = Some(Packet { spec: Spec::COMPLETER, ..response });
+        *fabric.response.lock().unwrap() = Some((Packet { spec: Spec::COMPLETER, ..response }, false));
         let early = port.drain();
         fabric.puts.lock().unwrap().push_back(put(first + 8));
         assert!(port.drain().is_empty(), "the response waits for its bytes");
@@ -224,4 +230,28 @@ fn a_put_is_reported_behind_a_response_that_waits() {
         assert_eq!((a.all_errors(), memory.bytes(0, LEN + 8)), (vec![], [&bytes[..], &[7; 8]].concat()));
         assert_eq!(*fabric.settled.lock().unwrap(), u32::from(at_once));
     }
+}
+
+/// It would, where the card asked for nothing as long as it keeps a request.
+#[test]
+fn no_response_waits_for_a_request_that_is_kept() {
+    let fabric = giving(true);
+    let a = Setup::over(fabric.clone()).node(NODE);
+    let (_full, mut port) = (a.open(VPID, 1), a.open(VPID + 1, 1));
+    let memory = Pages::new(&a.memory, 4096, 4096);
+    let first = a.register(VPID + 1, &memory, Access::ALL);
+    // Nobody looks at the queue, so all of these wait that it has no room for; then the network's do.
+    for number in 0..400 {
+        let tell = packet(1, Address::new(NODE, VPID), PacketKind::Notification, number, Payload::None);
+        let command = CommandCode::from(Command::NotificationPut);
+        let tell = Packet { spec: Spec::COMPLETER, command, ..tell };
+        fabric.puts.lock().unwrap().push_back((tell, Vec::new()));
+    }
+    while a.nic.progress() {}
+    assert!(!fabric.puts.lock().unwrap().is_empty(), "some wait in the network");
+    let to = Address::new(NODE, VPID + 1);
+    let response = packet(1, to, PacketKind::GetResponse, first, Payload::copy_of(&[7; 8]));
+    *fabric.response.lock().unwrap() = Some((Packet { spec: Spec::COMPLETER, ..response }, false));
+    assert_eq!(port.drain().len(), 1);
+    assert_eq!(memory.bytes(0, 8), [7; 8]);
 }
