@@ -21,7 +21,7 @@ use super::known::Known;
 use super::lines::Lines;
 use super::lobby;
 use super::meeting::{Meetings, UNKNOWN_MAX};
-use super::message::{LEAST, RUNS, payload_of};
+use super::message::payload_of;
 use super::places::Places;
 use super::seen::Seen;
 use super::shared::Shared;
@@ -29,7 +29,7 @@ use super::sleep;
 use super::wire::Wire;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
-use crate::packet::{ANYONE, Class, Packet};
+use crate::packet::{Class, Packet};
 use crate::wake::Wake;
 use ggas_members::meeting::random;
 
@@ -119,7 +119,8 @@ impl HostsFabric {
         meetings.unknown_max = unknown_max();
         let core = Core::new(endpoint, meetings, places, clock, &seen);
         let (me, own) = ((me, who), (core, seen));
-        let shared = Arc::new(Shared::new(me, (secret, met_at), bounds, (&choice, most), complaints, own)?);
+        let carries = ((choice.speaks(), choice.library.ports()), choice.gpu.is_direct(), most);
+        let shared = Arc::new(Shared::new(me, (secret, met_at), bounds, carries, complaints, own)?);
         let fabric = HostsFabric { shared, places, threads: Mutex::default(), process: std::process::id() };
         let (attends, sleeps) = (fabric.shared.clone(), fabric.shared.clone());
         let threads = [
@@ -196,14 +197,6 @@ impl HostsFabric {
         Some((first, end))
     }
 
-    /// A command for a process that was never met was posted. Commands before it may wait for others to be met: all are met at once.
-    #[cold]
-    fn expect(&self, process: u16) {
-        if process != self.shared.me {
-            self.shared.with_core(|core| core.expect(process));
-        }
-    }
-
     /// Has `told` called on a thread of the network, once for each process that was met and is found to be lost. It must not wait.
     /// The first call counts.
     pub fn on_loss(&self, told: impl Fn(u16) + Send + Sync + 'static) {
@@ -217,76 +210,42 @@ impl HostsFabric {
 }
 
 impl Fabric for HostsFabric {
-    fn send(&self, _from: u16, mut packet: Packet) -> Result<(), Packet> {
-        let sent = self.shared.with_core_as_card(|core| core.send(&mut packet));
-        if self.shared.is_sent(sent) { Ok(()) } else { Err(packet) }
+    fn send(&self, _from: u16, packet: Packet) -> Result<(), Packet> {
+        self.shared.send(packet)
     }
 
     fn send_read(
         &self,
         _from: u16,
-        mut packet: Packet,
+        packet: Packet,
         read: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), Packet> {
-        let sent = self.shared.with_core_as_card(|core| core.send_read(&mut packet, read));
-        if self.shared.is_sent(sent) { Ok(()) } else { Err(packet) }
+        self.shared.send_read(packet, read)
     }
 
     #[inline]
     fn process_at(&self, to: Address) -> u32 {
-        let process = self.places.process(to);
-        let era = self.shared.seen.era(process);
-        if era == ANYONE {
-            self.expect(process);
-        }
-        era
+        self.shared.process_at(self.places.process(to))
     }
 
     fn poll(&self, _node: u16, class: Class) -> Option<Packet> {
-        match self.shared.seen.has_arrivals_of(class) {
-            true => self.shared.with_core_as_card(|core| core.take(class)),
-            false => None,
-        }
+        self.shared.take(class)
     }
 
     fn carriage(&self, to: Address, runs: &Runs) -> Carriage {
-        let process = self.places.process(to);
-        if process == self.shared.me {
-            return Carriage::Reference;
-        }
-        let lands = runs.more.is_empty() && self.shared.seen.lands(process);
-        let most = self.shared.most;
-        let least = if lands { most + 1 } else { LEAST };
-        let devices = if self.shared.gpus { LEAST } else { u32::MAX };
-        Carriage::Granted { least, devices, runs: RUNS, most }
+        self.shared.carriage(self.places.process(to), runs)
     }
 
     fn polled(&self) -> bool {
         true
     }
 
-    /// Who sleeps posts nothing that could go with what is held back.
     fn rest(&self, _node: u16) {
-        if self.shared.seen.asks.holds() {
-            self.shared.with_core_as_card(Core::let_all_go);
-        }
-        self.shared.rest();
+        self.shared.rest_card();
     }
 
     fn pending(&self, _node: u16, first: &mut dyn First) -> Pending {
-        self.shared.polled();
-        let seen = &self.shared.seen;
-        if seen.asks.ends_hold() {
-            self.shared.with_core_as_card(Core::let_all_go);
-        }
-        // The card may wait for what the wire brings, and take no packets until then.
-        let moves = self.shared.desk.is_busy() && seen.asks.is_due() && self.shared.pump_as_card(first);
-        let come = moves || seen.has_arrivals() || seen.asks.is_due() && self.shared.pump_as_card(first);
-        match come {
-            false => Pending::Nothing,
-            true if !seen.has_arrivals() => Pending::First,
-            true => Pending::Packets,
-        }
+        self.shared.pending(first)
     }
 
     fn attach(&self, node: u16, wake: Arc<dyn Wake>) -> Result<(), FabricError> {

@@ -20,6 +20,7 @@ mod error;
 mod events;
 mod fabric;
 mod file;
+mod for_card;
 mod grants;
 mod known;
 mod landing;

@@ -4,10 +4,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-use arc_swap::ArcSwapOption;
-use ggas_clock::Clock;
-use ggas_wire::Choice;
-
 use super::complaints::Complaints;
 use super::core::{Core, Sent};
 use super::desk::Desk;
@@ -16,14 +12,17 @@ use super::lines::Lines;
 use super::lobby::Lobby;
 use super::seen::Seen;
 use super::sleep::Alarm;
+use super::wire::Wire;
 use crate::network::fabric::First;
 use crate::wake::Wake;
+use arc_swap::ArcSwapOption;
+use ggas_clock::Clock;
 
 /// A card yields so often before it takes the core in front of others that wait for it.
 const GIVE_WAY: u32 = 64;
 
-/// What the fabric and its threads share.
-pub(super) struct Shared {
+/// What the fabric and its threads share. `W`: what carries packets.
+pub(super) struct Shared<W: Wire = Lines> {
     /// This process's number; its node's, where that has one process.
     pub me: u16,
     /// What the others are called: `node` or `rank`.
@@ -40,7 +39,7 @@ pub(super) struct Shared {
     /// The wire reads and writes GPU memory.
     pub gpus: bool,
     pub seen: Arc<Seen>,
-    core: Mutex<Core<Lines>>,
+    core: Mutex<Core<W>>,
     /// Threads other than the card's that wait for the core.
     waiting: AtomicU32,
     pub desk: Arc<Desk>,
@@ -59,8 +58,12 @@ struct CardWake(Arc<dyn Wake>);
 
 pub(super) type OnLoss = Box<dyn Fn(u16) + Send + Sync>;
 
-impl Shared {
-    /// Of a process of this number, which others call so, whose wire was chosen so, and has so much payload in a message.
+/// What the wire is: by what packets go, and which variable says over which ports; whether it reads and writes GPU memory; payload of its
+/// messages, at most.
+pub(super) type Carries = ((String, &'static str), bool, u32);
+
+impl<W: Wire> Shared<W> {
+    /// Of a process of this number, which others call so, whose wire is such a one.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -68,10 +71,10 @@ impl Shared {
         (me, who): (u16, &'static str),
         (secret, places): ([u8; 16], Vec<String>),
         bounds: Bounds,
-        (choice, most): (&Choice, u32),
+        (carries, gpus, most): Carries,
         complaints: Arc<Complaints>,
-        (core, seen): (Core<Lines>, Arc<Seen>),
-    ) -> io::Result<Shared> {
+        (core, seen): (Core<W>, Arc<Seen>),
+    ) -> io::Result<Shared<W>> {
         Ok(Shared {
             me,
             who,
@@ -80,9 +83,9 @@ impl Shared {
             bounds,
             lobby: Lobby::new()?,
             complaints,
-            carries: (choice.speaks(), choice.library.ports()),
+            carries,
             most,
-            gpus: choice.gpu.is_direct(),
+            gpus,
             desk: core.desk().clone(),
             core: Mutex::new(core),
             waiting: AtomicU32::new(0),
@@ -98,12 +101,12 @@ impl Shared {
     }
 
     /// Does something with the core, and sees to what follows from it.
-    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+    pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<W>) -> T) -> T {
         self.work(self.lock(), true, work)
     }
 
     /// The same, where nobody has the core now.
-    pub fn try_with_core<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> Option<T> {
+    pub fn try_with_core<T>(&self, work: impl FnOnce(&mut Core<W>) -> T) -> Option<T> {
         let core = match self.core.try_lock() {
             Ok(core) => core,
             Err(TryLockError::Poisoned(core)) => core.into_inner(),
@@ -113,11 +116,11 @@ impl Shared {
     }
 
     /// As [`with_core`](Self::with_core) on the lobby's thread, which looks for what it has to say before it sleeps.
-    pub fn with_core_in_lobby<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+    pub fn with_core_in_lobby<T>(&self, work: impl FnOnce(&mut Core<W>) -> T) -> T {
         self.work(self.lock(), false, work)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core<Lines>> {
+    fn lock(&self) -> MutexGuard<'_, Core<W>> {
         let core = self.core.try_lock().or_else(|taken| {
             drop(taken); // where it is poisoned, it has the lock
             self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +134,7 @@ impl Shared {
     /// The same as [`with_core`](Self::with_core) for cards, which ask without a pause: the mutex is had by who asks first when it is free, and that would mostly be the
     /// card. With more threads than cores others then said nothing for seconds, and were taken for lost.
     #[inline]
-    pub fn with_core_as_card<T>(&self, work: impl FnOnce(&mut Core<Lines>) -> T) -> T {
+    pub fn with_core_as_card<T>(&self, work: impl FnOnce(&mut Core<W>) -> T) -> T {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.give_way();
         }
@@ -150,9 +153,9 @@ impl Shared {
 
     fn work<T>(
         &self,
-        mut core: MutexGuard<'_, Core<Lines>>,
+        mut core: MutexGuard<'_, Core<W>>,
         tells: bool,
-        work: impl FnOnce(&mut Core<Lines>) -> T,
+        work: impl FnOnce(&mut Core<W>) -> T,
     ) -> T {
         let result = work(&mut core);
         if !core.has_news() {
@@ -164,7 +167,7 @@ impl Shared {
 
     /// Sees to what follows from what was done with the core.
     #[cold]
-    fn spread(&self, mut core: MutexGuard<'_, Core<Lines>>, tells: bool) {
+    fn spread(&self, mut core: MutexGuard<'_, Core<W>>, tells: bool) {
         let (retry, ended, out) = (core.take_retry(), core.take_ended(), core.has_out() && tells);
         let let_go = core.take_let_go();
         drop(core);

@@ -1,7 +1,7 @@
 //! The thread that has packets taken while nobody polls, and sleeps on the wire's descriptor when nothing comes.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
@@ -12,14 +12,15 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::core::Core;
 use super::shared::Shared;
+use super::wire::Wire;
 
 /// A nap while others poll: they take the packets.
-const NAP: Duration = Duration::from_millis(1);
+pub(super) const NAP: Duration = Duration::from_millis(1);
 /// Looks in a row that bring nothing, and after which the wire still lets nobody sleep, before the thread naps in between.
 const LOOKS: u32 = 16;
 const LOOK_NAP: Duration = Duration::from_micros(100);
 /// Longest sleep, in milliseconds.
-const SLEEP_MS: u16 = 100;
+pub(super) const SLEEP_MS: u16 = 100;
 
 /// Wakes the thread when others begin to poll. Else the system would wake it inside of its sleep for each packet, which they have
 /// taken before it looks: a trip between two hosts took six times as long for some ms. And when they end: what comes then would wait for
@@ -91,47 +92,83 @@ impl Alarm {
     }
 }
 
-/// The thread's life.
-pub(super) fn serve(shared: &Arc<Shared>) {
-    let (mut polls, mut held_back, mut looks) = (shared.polls(), false, 0_u32);
-    while !shared.stops() {
+/// What the thread does before its next turn.
+pub(super) enum Pause {
+    None,
+    /// Whoever polls takes the packets: for a nap, or until they end.
+    WhileOthersPoll,
+    /// On the wire's descriptor, for [`SLEEP_MS`] at most.
+    Sleep(RawFd),
+    Yield,
+    For(Duration),
+}
+
+/// What the thread knows from turn to turn.
+pub(super) struct Watch {
+    polls: u64,
+    held_back: bool,
+    looks: u32,
+    /// The card asked on this thread, and nobody else since then.
+    ran: bool,
+}
+
+impl Watch {
+    pub fn new<W: Wire>(shared: &Shared<W>) -> Watch {
+        Watch { polls: shared.polls(), held_back: false, looks: 0, ran: false }
+    }
+
+    pub fn turn<W: Wire>(&mut self, shared: &Shared<W>) -> Pause {
         let now = shared.polls();
-        if now != std::mem::replace(&mut polls, now) && !shared.has_rested(now) {
+        if std::mem::take(&mut self.ran) {
+            self.polls = now;
+        }
+        if now != std::mem::replace(&mut self.polls, now) && !shared.has_rested(now) {
             // Whoever polls posts, too: short packets may wait for each other, no longer than a nap.
-            if !held_back {
+            if !self.held_back {
                 shared.with_core(|core| core.hold_back(true));
-                held_back = true;
+                self.held_back = true;
             } else if shared.seen.asks.holds() {
                 let _ = shared.try_with_core(|core| core.hold_back(true)); // who has it asks, which ends what is held back
             }
-            shared.alarm.nap(|| shared.has_rested(shared.polls()));
-            continue;
+            return Pause::WhileOthersPoll;
         }
         // Who has the core moves the wire on, which takes milliseconds where many bytes are on the way.
-        let Some(come) = shared.try_with_core(Core::pump) else {
-            Clock::REAL.sleep(NAP);
-            continue;
-        };
-        looks = if come { 0 } else { looks.saturating_add(1) };
+        let Some(come) = shared.try_with_core(Core::pump) else { return Pause::For(NAP) };
+        self.looks = if come { 0 } else { self.looks.saturating_add(1) };
         if come {
-            if !shared.run_card() {
-                Clock::REAL.sleep(NAP); // it has no room, or somebody runs it
-            }
-            polls = shared.polls(); // the card asked on this thread
-            continue;
+            self.ran = true;
+            // Else it has no room, or somebody runs it.
+            return if shared.run_card() { Pause::None } else { Pause::For(NAP) };
         }
         // Nobody sees to what would be held back from here on.
-        held_back = false;
+        self.held_back = false;
         match shared.with_core(|core| core.hold_back(false).then(|| core.arm()).flatten()) {
             Some((descriptor, true)) => {
-                // SAFETY: the endpoint's, which `shared` keeps.
-                shared.alarm.sleep(unsafe { BorrowedFd::borrow_raw(descriptor) }, SLEEP_MS);
-                looks = 0;
+                self.looks = 0;
+                Pause::Sleep(descriptor)
             }
             // Something comes, or a connection is being made, to which the wire sees each millisecond: others may have something to do.
-            Some((_, false)) if looks < LOOKS => Clock::REAL.yield_now(),
-            Some((_, false)) => Clock::REAL.sleep(LOOK_NAP),
-            None => Clock::REAL.sleep(NAP),
+            Some((_, false)) if self.looks < LOOKS => Pause::Yield,
+            Some((_, false)) => Pause::For(LOOK_NAP),
+            None => Pause::For(NAP),
+        }
+    }
+}
+
+/// The thread's life.
+pub(super) fn serve(shared: &Arc<Shared>) {
+    let mut watch = Watch::new(shared);
+    while !shared.stops() {
+        match watch.turn(shared) {
+            Pause::None => {}
+            Pause::WhileOthersPoll => shared.alarm.nap(|| shared.has_rested(shared.polls())),
+            Pause::Sleep(descriptor) => {
+                // SAFETY: the endpoint's, which `shared` keeps.
+                let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+                shared.alarm.sleep(descriptor, SLEEP_MS);
+            }
+            Pause::Yield => Clock::REAL.yield_now(),
+            Pause::For(time) => Clock::REAL.sleep(time),
         }
     }
 }
