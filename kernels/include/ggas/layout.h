@@ -197,6 +197,7 @@ struct ggas_traced_node {
 #define GGAS_TN_ADD		4	/* a put's signal is added to its word, else stored there */
 #define GGAS_TN_SIGNAL		8	/* a put signals */
 #define GGAS_TN_FIELDS		16	/* triggers may bring fields */
+#define GGAS_TN_TRACED		32	/* what it moves is counted (ggas_traced); a put says GGAS_TN_GET, too, so that others need not ask */
 
 /* The count of an entry: triggers since it was last re-armed; the threshold, 0: nothing is registered; a number that
  * every registration and cancellation of the tag changes. */
@@ -273,6 +274,10 @@ struct ggas_tn {
 	uint64_t reserved3;
 } __attribute__((aligned(16)));
 
+/* `poisoned` of a group. */
+#define GGAS_GROUP_POISONED	1	/* a collective failed: all return GGAS_ERR_POISONED until the group is reset */
+#define GGAS_GROUP_TRACED	2	/* a struct ggas_traced is behind its report: each call is looked at where others fail */
+
 /* What a flag of a group holds once the group is poisoned. */
 #define GGAS_FLAG_POISON	0xffffffffffffffff
 
@@ -302,7 +307,7 @@ struct ggas_group {
 	uint32_t nodes;
 	uint32_t master;	/* node that collects check-ins (thesis 6.7) */
 	uint32_t packed_channels;	/* channels that have packet buffers, at most GGAS_CHANNELS */
-	uint32_t poisoned;	/* a collective failed: all return GGAS_ERR_POISONED until the group is reset */
+	uint32_t poisoned;	/* GGAS_GROUP_*; 0: calls go on */
 	uint32_t posted;	/* stores pass network cards, which keep their order at one node and not at several */
 
 	uint64_t barrier_epoch;	/* barriers through the master completed */
@@ -369,6 +374,10 @@ struct ggas_queue_entry {
 	uint32_t port_number;	/* which of this member's ports */
 	uint32_t limit;		/* operations of the port that may be under way when a post returns */
 };
+
+/* A bit of another member's `bytes` where somebody asks who moves how much to whom: no range seems to fit, and each is looked at
+ * again where others are refused. Behind the report of such queues there is a struct ggas_traced. */
+#define GGAS_MEMORY_TRACED_BIT	63
 
 /* Memory that all members of queues have, as the kernels of one of them see the part of one member. */
 struct ggas_memory {

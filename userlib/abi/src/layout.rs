@@ -32,6 +32,7 @@ pub const GGAS_TN_GET: u32 = 2;
 pub const GGAS_TN_ADD: u32 = 4;
 pub const GGAS_TN_SIGNAL: u32 = 8;
 pub const GGAS_TN_FIELDS: u32 = 16;
+pub const GGAS_TN_TRACED: u32 = 32;
 pub const GGAS_TN_COUNTED_SHIFT: u32 = 0;
 pub const GGAS_TN_COUNTED_BITS: u32 = 28;
 pub const GGAS_TN_THRESHOLD_SHIFT: u32 = 28;
@@ -53,6 +54,8 @@ pub const GGAS_TN_TOO_MANY: u32 = 4;
 pub const GGAS_TN_TOO_SOON: u32 = 5;
 pub const GGAS_TN_FAILED: u32 = 6;
 pub const GGAS_TN_TOO_LARGE: u32 = 7;
+pub const GGAS_GROUP_POISONED: u32 = 1;
+pub const GGAS_GROUP_TRACED: u32 = 2;
 pub const GGAS_FLAG_POISON: i32 = -1;
 pub const GGAS_CHANNELS: u32 = 256;
 pub const GGAS_GRID_BLOCKS: u32 = 1024;
@@ -74,6 +77,7 @@ pub const GGAS_QUEUE_FLAG_ROUND: u32 = 7;
 pub const GGAS_QUEUE_PUTS: u32 = 0;
 pub const GGAS_QUEUE_GETS: u32 = 1;
 pub const GGAS_QUEUE_KINDS: u32 = 2;
+pub const GGAS_MEMORY_TRACED_BIT: u32 = 63;
 pub const GGAS_GASPI_SEGMENTS: u32 = 256;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

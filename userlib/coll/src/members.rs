@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use extoll_abi::layout::{GGAS_ERR_TIMEOUT, ggas_group};
+use extoll_abi::layout::{GGAS_ERR_TIMEOUT, GGAS_GROUP_POISONED, GGAS_GROUP_TRACED, ggas_group};
 use ggas_kernels::{KernelMem, MemoryError};
 use ggas_rma::{KernelReport, ReportCell};
 use ggas_window::Window;
@@ -71,7 +71,8 @@ impl Members {
 
     /// Makes their kernels' collectives fail, those under way included; kernels may run, and need not.
     pub fn poison(&self) -> Result<(), MemoryError> {
-        let poison = |member: &Member| member.memory.store_u32(offset_of!(ggas_group, poisoned), 1);
+        let at = offset_of!(ggas_group, poisoned);
+        let poison = |member: &Member| member.memory.store_u32(at, GGAS_GROUP_POISONED);
         self.members.iter().try_for_each(poison)
     }
 }
@@ -84,7 +85,8 @@ impl Member {
         rank: usize,
     ) -> Result<Self, GroupError> {
         let member = window.member(rank)?;
-        let report = ReportCell::new(member.processor())?;
+        let traced = member.trace_words();
+        let report = ReportCell::with_words(member.processor(), traced.as_ref().map_or(&[], |words| words))?;
         let offset = config.offset as u64;
         let initial = Box::new(ggas_group {
             base: member.global_pointer(0)? + offset,
@@ -99,6 +101,7 @@ impl Member {
             nodes: window.len() as u32,
             master: config.master as u32,
             packed_channels: config.packed_channels as u32,
+            poisoned: if traced.is_some() { GGAS_GROUP_TRACED } else { 0 },
             posted: window.info().passes_the_cards().into(),
             ..ggas_group::default()
         });
@@ -123,7 +126,7 @@ impl Member {
     pub fn is_poisoned(&self) -> Result<bool, GroupError> {
         let mut word = [0; 4];
         self.memory.read(offset_of!(ggas_group, poisoned), &mut word)?;
-        Ok(u32::from_ne_bytes(word) != 0)
+        Ok(u32::from_ne_bytes(word) & GGAS_GROUP_POISONED != 0)
     }
 }
 

@@ -37,9 +37,13 @@ impl Trace {
         Trace { path: path.into(), rank, moved: vec![Moved::default(); size] }
     }
 
+    /// Whether `GGAS_TRACE` asks for all that can be traced.
+    pub fn is_asked() -> bool {
+        prefix(ASKED).is_some()
+    }
+
     /// If `GGAS_TRACE` asks for it, or another variable that asks for some of it.
     pub fn asked(also: Option<&str>, rank: usize, size: usize) -> Option<Trace> {
-        let prefix = |name: &str| std::env::var_os(name).filter(|prefix| !prefix.is_empty());
         let prefix = prefix(ASKED).or_else(|| prefix(also?))?;
         Some(Trace::new(Path::new(&prefix), rank, size))
     }
@@ -53,6 +57,10 @@ impl Trace {
     pub fn add_got(&mut self, from: usize, got: [u64; 2]) {
         add(&mut self.moved[from].got, got);
     }
+}
+
+fn prefix(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|prefix| !prefix.is_empty())
 }
 
 fn add(sum: &mut [u64; 2], more: [u64; 2]) {

@@ -4,12 +4,15 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use extoll_abi::Address;
-use extoll_abi::layout::{ggas_queue_entry, ggas_queue_peer, ggas_queue_state, ggas_queues};
+use extoll_abi::layout::{
+    GGAS_MEMORY_TRACED_BIT, ggas_queue_entry, ggas_queue_peer, ggas_queue_state, ggas_queues,
+};
 use ggas_kernels::{KernelMem, MemoryError, Processor};
 use ggas_rma::{
     Armed, DeviceError, KernelPort, KernelPortError, KernelPortState, KernelReport, Node, PortConfig,
     PortError, ReportCell,
 };
+use ggas_window::Moves;
 
 use crate::{QueuesConfig, QueuesError};
 
@@ -22,6 +25,8 @@ pub(crate) struct Endpoint {
     /// `struct ggas_queues`.
     memory: KernelMem,
     report: ReportCell,
+    /// Where somebody asks what its kernels move.
+    moves: Option<Moves>,
     /// The ports have been armed at some time.
     armed: AtomicBool,
 }
@@ -101,11 +106,14 @@ impl Endpoint {
         node: &Node,
         processor: &Processor,
         config: &QueuesConfig,
+        moves: Option<Moves>,
     ) -> Result<Endpoint, QueuesError> {
         let ports = open_ports(member, node, processor, config)?;
         let memory = processor.alloc(size_of::<ggas_queues>())?;
-        let report = ReportCell::new(processor)?;
-        Ok(Endpoint { processor: processor.clone(), ports, memory, report, armed: AtomicBool::new(false) })
+        let words = moves.as_ref().map(|moves| moves.words(0));
+        let report = ReportCell::with_words(processor, words.as_ref().map_or(&[], |words| words))?;
+        let armed = AtomicBool::new(false);
+        Ok(Endpoint { processor: processor.clone(), ports, memory, report, moves, armed })
     }
 
     /// What kernels see, once it is known where the others are; `flags`: `struct ggas_memory` by member.
@@ -141,6 +149,12 @@ impl Endpoint {
             };
         }
         Ok(self.memory.write(0, bytes_of(&[queues]))?)
+    }
+
+    /// A part of another member that has so many bytes, as its kernels see it.
+    pub fn length(&self, bytes: u64, of_other: bool) -> u64 {
+        let traced = of_other && self.moves.is_some();
+        bytes | u64::from(traced) << GGAS_MEMORY_TRACED_BIT
     }
 
     /// Address of its `struct ggas_queues`.

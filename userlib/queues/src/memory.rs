@@ -242,7 +242,7 @@ impl View {
                 .map_err(|reason| QueuesError::Unreachable { from: member, to, way, reason })?;
             parts.push(ggas_memory {
                 address: near.unwrap_or(0),
-                bytes: said.bytes,
+                bytes: endpoint.length(said.bytes, to != member),
                 nlas: if device { nlas.address() + (to * ports * 8) as u64 } else { 0 },
                 member: to as u32,
                 way: if chosen == Way::Stores { GGAS_WAY_STORES } else { GGAS_WAY_DEVICE },

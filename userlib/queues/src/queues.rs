@@ -8,7 +8,7 @@ use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_TIMEOUT};
 use ggas_kernels::Processor;
 use ggas_members::Job;
 use ggas_rma::{Armed, KernelReport, Node};
-use ggas_window::Window;
+use ggas_window::{Moves, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, PeerTables};
@@ -84,7 +84,7 @@ impl Queues {
         }
         let open = || {
             let endpoint = |(number, (node, processor)): (usize, &(&Node, &Processor))| {
-                Endpoint::open(number, node, processor, config)
+                Endpoint::open(number, node, processor, config, None)
             };
             members.iter().enumerate().map(endpoint).collect()
         };
@@ -109,7 +109,10 @@ impl Queues {
     ) -> Result<Queues, QueuesError> {
         config.check()?;
         let (rank, size) = (job.rank() as usize, job.size() as usize);
-        let open = Endpoint::open(rank, node, processor, config).map(|endpoint| vec![endpoint]);
+        let open = Moves::asked(processor, rank, size)
+            .map_err(QueuesError::from)
+            .and_then(|moves| Endpoint::open(rank, node, processor, config, moves))
+            .map(|endpoint| vec![endpoint]);
         let flags = || {
             let window = Window::across(job, node, processor, config.flag_bytes(size), config.timeout)?;
             Ok(Memory::from(Arc::new(window.without_smfu())))
@@ -140,7 +143,7 @@ impl Queues {
         if member >= members {
             return Err(QueuesError::NoSuchMember { member, last: members.saturating_sub(1) });
         }
-        let open = Endpoint::open(member, node, processor, config).map(|endpoint| vec![endpoint]);
+        let open = Endpoint::open(member, node, processor, config, None).map(|endpoint| vec![endpoint]);
         let flags = || Ok(Memory::from(Arc::new(processor.alloc(config.flag_bytes(members))?)));
         Queues::set_up(open, member, members, Peers::Across(exchange, config.timeout), config, flags)
     }

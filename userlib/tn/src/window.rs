@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use extoll_abi::layout::{
     self, GGAS_TN_ADD, GGAS_TN_COUNTED_MAX, GGAS_TN_FIELDS, GGAS_TN_GET, GGAS_TN_PUT, GGAS_TN_SIGNAL,
-    ggas_tn, ggas_tn_entry,
+    GGAS_TN_TRACED, ggas_tn, ggas_tn_entry,
 };
 use ggas_clock::{Backoff, Clock};
 use ggas_kernels::args::{
@@ -67,6 +67,8 @@ pub struct WindowTriggers {
     rank: usize,
     processor: Processor,
     config: WindowConfig,
+    /// Somebody asks what operations move.
+    traced: bool,
 }
 
 struct Commands {
@@ -94,7 +96,8 @@ impl WindowTriggers {
             return Err(TnError::Tag { tag: 0, tags });
         }
         let timeout_ns = config.timeout.as_nanos().try_into().unwrap_or(u64::MAX);
-        let report = ReportCell::new(&processor)?;
+        let traced = member.trace_words();
+        let report = ReportCell::with_words(&processor, traced.as_ref().map_or(&[], |words| words))?;
         let entries = processor.alloc(tags as usize * size_of::<ggas_tn_entry>())?;
         let words = processor.alloc(Words::at(tags))?;
         let tn = ggas_tn {
@@ -107,7 +110,8 @@ impl WindowTriggers {
                 base,
                 local: member.pointer_of(rank)?,
                 stride: window.info().stride as u64,
-                size: window.info().bytes as u64,
+                // What is traced is looked at where others are refused.
+                size: if traced.is_some() { 0 } else { window.info().bytes as u64 },
                 node: rank as u32,
                 nodes: window.len() as u32,
                 report: report.address(),
@@ -128,7 +132,19 @@ impl WindowTriggers {
             kept: Vec::new(),
         });
         let window = window.clone();
-        Ok(WindowTriggers { memory, entries, words, commands, report, window, rank, processor, config })
+        let traced = traced.is_some();
+        Ok(WindowTriggers {
+            memory,
+            entries,
+            words,
+            commands,
+            report,
+            window,
+            rank,
+            processor,
+            config,
+            traced,
+        })
     }
 
     /// Address of the `struct ggas_tn`, for kernel arguments.
@@ -165,7 +181,9 @@ impl WindowTriggers {
                 return Err(TnError::Unaligned { node, offset: at });
             }
         }
-        let what = what | fields_of(when);
+        // Kernels ask of gets only whether they are traced.
+        let traced = if self.traced { GGAS_TN_TRACED | GGAS_TN_GET } else { 0 };
+        let what = what | fields_of(when) | traced;
         let command =
             tn_command { what, signal: at as u64, value, ..self.command(when, from, local, node, offset)? };
         self.register(command, from)
@@ -182,7 +200,8 @@ impl WindowTriggers {
         local: Range<usize>,
         (node, offset): (usize, usize),
     ) -> Result<Completion, TnError> {
-        let what = GGAS_TN_GET | fields_of(when);
+        let traced = if self.traced { GGAS_TN_TRACED } else { 0 };
+        let what = GGAS_TN_GET | fields_of(when) | traced;
         let command = tn_command { what, ..self.command(when, into, local, node, offset)? };
         self.register(command, into)
     }

@@ -11,6 +11,7 @@ use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
 use ggas_device::{DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
 use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, Processor};
+use ggas_members::Trace;
 use ggas_rma::Node;
 
 use crate::memory::{At, Parts, gpu_of};
@@ -66,7 +67,8 @@ impl Window {
         let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
-        let part = Part::new(node, processor, (rank, None), nodes, &parts, &info, timeout)?;
+        let traced = (rank, Trace::asked(None, rank, nodes.len()));
+        let part = Part::new(node, processor, traced, nodes, &parts, &info, timeout)?;
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
         }

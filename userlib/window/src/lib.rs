@@ -31,4 +31,5 @@ pub use info::{Mapping, WindowInfo};
 pub use member::Member;
 pub use rings::Rings;
 pub use setup::Setup;
+pub use trace::{Moves, TraceWords};
 pub use window::Window;

@@ -1,5 +1,6 @@
 //! A window as one of its members sees it.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use extoll_abi::Atomic;
@@ -8,7 +9,7 @@ use ggas_kernels::Processor;
 use ggas_rma::{KernelReport, Node};
 
 use crate::window::Part;
-use crate::{Window, WindowError};
+use crate::{TraceWords, Window, WindowError};
 
 /// A window as one of its members sees it.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +129,13 @@ impl<'a> Member<'a> {
             Ok(smfu) => Ok(&**smfu),
             Err(reason) => Err(WindowError::NotTrapped { reason: reason.clone() }),
         }
+    }
+
+    /// Where somebody asks what the member's kernels move ([`Moves`](crate::Moves)): what has to be behind another report of theirs that counts for this
+    /// window. While the window lives.
+    pub fn trace_words(&self) -> Option<TraceWords> {
+        let traced = self.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
+        traced.as_ref().map(|traced| traced.words(self.window.info.bytes))
     }
 
     /// What a kernel's wait on this member's window reported, if one failed.

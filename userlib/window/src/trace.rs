@@ -10,14 +10,72 @@ use ggas_rma::ReportCell;
 
 use crate::WindowError;
 
-/// What the kernels of a member of this process move.
+/// What kernels of a process move to and from each other one: they count it, and it is in the process's trace once this goes.
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub struct Moves {
     trace: Trace,
     rank: usize,
     nodes: usize,
     /// `struct ggas_traced_node` by node.
     counts: KernelMem,
+}
+
+/// The words behind a report that kernels count by.
+pub type TraceWords = [u64; size_of::<ggas_traced>() / 8];
+
+impl Moves {
+    /// Of kernels of rank `rank` of so many, if `GGAS_TRACE` asks for it.
+    ///
+    /// # Errors
+    /// No memory of the processor.
+    pub fn asked(processor: &Processor, rank: usize, nodes: usize) -> Result<Option<Moves>, MemoryError> {
+        Trace::asked(None, rank, nodes).map(|trace| Moves::new(trace, processor, (rank, nodes))).transpose()
+    }
+
+    pub(crate) fn new(
+        trace: Trace,
+        processor: &Processor,
+        (rank, nodes): (usize, usize),
+    ) -> Result<Moves, MemoryError> {
+        let counts = processor.alloc(nodes * size_of::<ggas_traced_node>())?;
+        Ok(Moves { trace, rank, nodes, counts })
+    }
+
+    /// `struct ggas_traced` of a window of so many bytes, to be behind a report of the kernels.
+    pub fn words(&self, bytes: usize) -> TraceWords {
+        let mut words = [0; size_of::<ggas_traced>() / 8];
+        words[offset_of!(ggas_traced, size) / 8] = bytes as u64;
+        words[offset_of!(ggas_traced, counts) / 8] = self.counts.address();
+        words[offset_of!(ggas_traced, nodes) / 8] = self.nodes as u64;
+        words
+    }
+
+    fn add(&mut self) -> Result<(), MemoryError> {
+        let words = size_of::<ggas_traced_node>() / 8;
+        let counts = self.counts.read_u64s(0, words * self.nodes)?;
+        for (node, of_node) in counts.chunks_exact(words).enumerate().filter(|(node, _)| *node != self.rank) {
+            let of = |field: usize| of_node[field / 8];
+            let put = [offset_of!(ggas_traced_node, put_bytes), offset_of!(ggas_traced_node, puts)];
+            let got = [offset_of!(ggas_traced_node, got_bytes), offset_of!(ggas_traced_node, gets)];
+            self.trace.add(node, put.map(of));
+            self.trace.add_got(node, got.map(of));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Moves {
+    fn drop(&mut self) {
+        if let Err(error) = self.add() {
+            tracing::warn!("a trace is not complete: {error}");
+        }
+    }
+}
+
+/// What the kernels of a member of this process move.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    moves: Moves,
     /// Lines of rings that were counted before they were cleared.
     before: Vec<u64>,
 }
@@ -48,17 +106,12 @@ impl Traced {
         processor: &Processor,
         (rank, nodes): (usize, usize),
     ) -> Result<Traced, MemoryError> {
-        let counts = processor.alloc(nodes * size_of::<ggas_traced_node>())?;
-        Ok(Traced { trace, rank, nodes, counts, before: vec![0; nodes] })
+        Ok(Traced { moves: Moves::new(trace, processor, (rank, nodes))?, before: vec![0; nodes] })
     }
 
-    /// `struct ggas_traced` of a window of so many bytes, as words.
-    pub(crate) fn words(&self, bytes: usize) -> [u64; size_of::<ggas_traced>() / 8] {
-        let mut words = [0; size_of::<ggas_traced>() / 8];
-        words[offset_of!(ggas_traced, size) / 8] = bytes as u64;
-        words[offset_of!(ggas_traced, counts) / 8] = self.counts.address();
-        words[offset_of!(ggas_traced, nodes) / 8] = self.nodes as u64;
-        words
+    /// As of [`Moves::words`].
+    pub(crate) fn words(&self, bytes: usize) -> TraceWords {
+        self.moves.words(bytes)
     }
 
     /// Adds what was put into rings that kernels opened, or those that begin in `only`, by `word` of this member's part: these are cleared then, or
@@ -72,12 +125,12 @@ impl Traced {
         let all: Vec<Opened> =
             (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at)).collect();
         for Opened { at, offset, each, lanes } in all {
-            let number = lanes * self.nodes;
+            let number = lanes * self.moves.nodes;
             let begins_in =
                 |ring: &usize| only.as_ref().is_none_or(|only| only.contains(&(offset + ring * each)));
             let mut counted = 0;
             for ring in (0..number).filter(begins_in) {
-                let lines = &mut self.before[ring % self.nodes];
+                let lines = &mut self.before[ring % self.moves.nodes];
                 *lines = lines.saturating_add(word(offset + ring * each + LINES)?);
                 counted += 1;
             }
@@ -97,7 +150,7 @@ impl Traced {
             at,
             offset: (key >> 8) as usize,
             each,
-            lanes: bytes / (each * self.nodes),
+            lanes: bytes / (each * self.moves.nodes),
         })
     }
 
@@ -106,21 +159,10 @@ impl Traced {
         self.opened(report, GGAS_TRACED_RINGS as usize - 1).is_some()
     }
 
-    /// Writes it all down.
-    pub(crate) fn finish(mut self) -> Result<(), MemoryError> {
-        let words = size_of::<ggas_traced_node>() / 8;
-        let counts = self.counts.read_u64s(0, words * self.nodes)?;
-        for (node, of_node) in counts.chunks_exact(words).enumerate().filter(|(node, _)| *node != self.rank) {
-            let of = |field: usize| of_node[field / 8];
-            let (bytes, puts) =
-                (of(offset_of!(ggas_traced_node, put_bytes)), of(offset_of!(ggas_traced_node, puts)));
-            let lines = self.before[node];
-            self.trace
-                .add(node, [bytes.saturating_add(OF_LINE.saturating_mul(lines)), puts.saturating_add(lines)]);
-            let (bytes, gets) =
-                (of(offset_of!(ggas_traced_node, got_bytes)), of(offset_of!(ggas_traced_node, gets)));
-            self.trace.add_got(node, [bytes, gets]);
+    /// Adds the lines of rings to the rest, which is written as this goes.
+    pub(crate) fn finish(mut self) {
+        for (node, lines) in self.before.iter().enumerate().filter(|(node, _)| *node != self.moves.rank) {
+            self.moves.trace.add(node, [OF_LINE.saturating_mul(*lines), *lines]);
         }
-        Ok(())
     }
 }

@@ -85,7 +85,7 @@ GGAS_FN uint64_t result_slot(const ggas_group *g, uint32_t at, uint32_t of)
  * sees the poison in its flags. Flags of others are not touched: one writer each. */
 GGAS_COLD void poison(ggas_group *g)
 {
-	ggas_store_relaxed(&g->poisoned, 1u);
+	ggas_store_relaxed(&g->poisoned, uint32_t(GGAS_GROUP_POISONED));
 	for (uint32_t node = 0; node < g->nodes; node++) {
 		ggas_store_relaxed(check_in_flag(g, node, g->node), GGAS_FLAG_POISON);
 		ggas_store_relaxed(arrival_flag(g, node, g->node), GGAS_FLAG_POISON);
@@ -101,7 +101,13 @@ GGAS_COLD void poison(ggas_group *g)
  * poison may be seen later only; waits look for it again. */
 GGAS_FN int poisoned_before(const ggas_group *g)
 {
-	return ggas_load_near(&g->poisoned) ? GGAS_ERR_POISONED : GGAS_OK;
+	return ggas_load_near(&g->poisoned) & GGAS_GROUP_POISONED ? GGAS_ERR_POISONED : GGAS_OK;
+}
+
+/* The same in a wait. */
+GGAS_FN bool poisoned_since(const ggas_group *g)
+{
+	return ggas_load_relaxed(&g->poisoned) & GGAS_GROUP_POISONED;
 }
 
 GGAS_FN bool acquires(ggas_order order)
@@ -152,7 +158,7 @@ GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch
 			poison(g);
 			return error;
 		}
-		if (wait.looks_around() && ggas_load_relaxed(&g->poisoned)) {
+		if (wait.looks_around() && poisoned_since(g)) {
 			seen = GGAS_FLAG_POISON;
 			break;
 		}

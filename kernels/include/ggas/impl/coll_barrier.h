@@ -22,6 +22,8 @@ template <class Team> GGAS_FN int barrier_master(Team &team, ggas_group *g, ggas
 		if (int error = team.meet(GGAS_OK, line))
 			return error;
 	}
+	if (GGAS_RARE(is_traced(g)) && team.thread() == 0)
+		trace_master(g);
 	uint64_t epoch = g->barrier_epoch + 1;
 	int status = GGAS_OK;
 	if (g->node == g->master) {

@@ -15,6 +15,7 @@
 #define GGAS_IMPL_COLL_CHANNEL_H
 
 #include "coll_area.h"
+#include "coll_trace.h"
 
 namespace ggas_impl
 {
@@ -30,8 +31,7 @@ GGAS_COLD int wait_packet_long(ggas_group *g, const ggas_u128 *slot, uint64_t ep
 			poison(g);
 			return error;
 		}
-		if (wait.looks_around() && (ggas_load_relaxed(&g->poisoned) ||
-					    ggas_load_relaxed(peer_begun) == GGAS_FLAG_POISON)) {
+		if (wait.looks_around() && (poisoned_since(g) || ggas_load_relaxed(peer_begun) == GGAS_FLAG_POISON)) {
 			wait.fail(GGAS_ERR_POISONED, reinterpret_cast<uint64_t>(slot), epoch, seen, 0);
 			poison(g);
 			return GGAS_ERR_POISONED;
@@ -60,11 +60,13 @@ public:
 		packed_bytes_ = static_cast<uint32_t>(g->packed_bytes);
 		packed_channels_ = g->packed_channels;
 	}
-	/* Called by all threads of the block before anything else. What they wrote before may be sent. With a release, all
-	 * that they did before is done before the others hear of this exchange. */
-	GGAS_FN void begin(ggas_order order = ggas_order::relaxed)
+	/* Called by all threads of the block before anything else, which say what the call carries. What they wrote before may be
+	 * sent. With a release, all that they did before is done before the others hear of this exchange. */
+	GGAS_FN void begin(channel_call what, uint64_t packets, uint32_t root = 0, ggas_order order = ggas_order::relaxed)
 	{
 		ggas_syncthreads();
+		if (GGAS_RARE(status_ != GGAS_OK))
+			status_ = poisoned_or_traced(g_, what, packets, root);
 		/* The loads come meanwhile. */
 		if (releases(order) && ggas_thread() < sayers)
 			ggas_fence_release();
@@ -72,7 +74,6 @@ public:
 			perform_stores(g_, ggas_thread(), ggas_threads());
 			ggas_syncthreads();
 		}
-		status_ = status_ ? GGAS_ERR_POISONED : GGAS_OK;
 		epoch_++;
 		begun_ = static_cast<uint32_t>(begun_offset(nodes_)) + ggas_block() * static_cast<uint32_t>(area_flags(nodes_));
 		packed_ = packed_offset(nodes_);
@@ -208,7 +209,7 @@ private:
 GGAS_FN int meet_nodes(ggas_group *g, ggas_order order, uint32_t line)
 {
 	channel c(g, line);
-	c.begin(order);
+	c.begin(channel_call::meet, 0, 0, order);
 	c.meet(order);
 	return c.done(true);
 }

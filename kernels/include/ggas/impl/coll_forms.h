@@ -16,15 +16,11 @@ GGAS_FN int meet_grids(ggas_group *g, ggas_order order, uint32_t line)
 	return team.meet_synced(status, line);
 }
 
-/* This block's part of the work, body(channel, packets), and what `order` asks for besides. */
+/* This block's part of the work, body(channel, packets), which begins on the channel, and what `order` asks for besides. */
 template <class Body>
 GGAS_FN int in_blocks(ggas_group *g, channel &c, ggas_order order, range mine, uint32_t line, const Body &body)
 {
-	int status = GGAS_OK;
-	if (mine.size()) {
-		c.begin();
-		status = body(c, mine);
-	}
+	int status = mine.size() ? body(c, mine) : GGAS_OK;
 	if (status || order == ggas_order::relaxed || ggas_block() >= GGAS_CHANNELS)
 		return status;
 	return meet_nodes(g, order, line);

@@ -13,26 +13,6 @@
 namespace ggas_impl
 {
 
-GGAS_FN uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* A part of something that is cut into packets or elements. */
-struct range {
-	uint64_t begin, end;
-	GGAS_FN uint64_t size() const { return end - begin; }
-};
-
-/* Part `index` of `parts` of `count`, cut at multiples of `grain`. */
-GGAS_FN range part_of(uint64_t count, uint32_t parts, uint32_t index, uint64_t grain)
-{
-	uint64_t size = (count + parts - 1) / parts;
-	size = (size + grain - 1) / grain * grain;
-	uint64_t begin = smaller(size * index, count);
-	return { begin, smaller(begin + size, count) };
-}
-
 /* Elements of type T as packets' data: 8 bytes each, the last one with what is left. */
 template <class T> class vector {
 public:
@@ -181,6 +161,7 @@ GGAS_FN int allreduce_one_shot(channel &c, const T *in, T *out, uint64_t count, 
 {
 	vector<const T> from(in, count);
 	vector<T> to(out, count);
+	c.begin(channel_call::exchange, mine.size());
 	auto send = [&](uint64_t index, uint64_t data) {
 		for (uint32_t step = 1; step < c.nodes(); step++)
 			c.send(c.after(step), index, data);
@@ -217,11 +198,9 @@ GGAS_FN int allreduce_two_shot(channel &c, const T *in, T *out, uint64_t count, 
 	vector<const T> from(in, count);
 	vector<T> to(out, count);
 	uint64_t most = c.capacity() * c.nodes();
+	c.begin(channel_call::two_shot, mine.size());
 	for (uint64_t first = mine.begin, size; first < mine.end; first += size) {
-		size = smaller(mine.end - first, most);
-		/* What is left for the last round is enough for parts for all. */
-		if (mine.end - first > size && mine.end - first - size < c.nodes() * c.nodes())
-			size -= c.nodes() * c.nodes();
+		size = two_shot_round(mine.end - first, most, c.nodes());
 		auto part = [&](uint32_t node) { return part_of(size, c.nodes(), node, 1); };
 		c.may_send();
 		for (uint32_t step = 1; step < c.nodes(); step++) {
@@ -263,6 +242,7 @@ GGAS_FN int allreduce_two_shot(channel &c, const T *in, T *out, uint64_t count, 
 template <class Source, class Sink>
 GGAS_FN int exchange_packets(channel &c, range mine, const Source &source, const Sink &sink)
 {
+	c.begin(channel_call::exchange, mine.size());
 	for (uint64_t first = mine.begin; first < mine.end; first += c.capacity()) {
 		uint64_t size = smaller(mine.end - first, c.capacity());
 		c.may_send();
@@ -282,6 +262,7 @@ GGAS_FN int exchange_packets(channel &c, range mine, const Source &source, const
 template <class Source, class Sink>
 GGAS_FN int send_from(channel &c, uint32_t root, range mine, const Source &source, const Sink &sink)
 {
+	c.begin(channel_call::from_root, mine.size(), root);
 	for (uint64_t first = mine.begin; first < mine.end; first += c.capacity()) {
 		uint64_t size = smaller(mine.end - first, c.capacity());
 		c.say_begun();
@@ -310,6 +291,7 @@ GGAS_FN int send_from(channel &c, uint32_t root, range mine, const Source &sourc
 template <class Source, class Take>
 GGAS_FN int send_to(channel &c, uint32_t root, range mine, const Source &source, const Take &take)
 {
+	c.begin(channel_call::to_root, mine.size(), root);
 	for (uint64_t first = mine.begin; first < mine.end; first += c.capacity()) {
 		uint64_t size = smaller(mine.end - first, c.capacity());
 		c.say_begun();

@@ -34,7 +34,7 @@ GGAS_COLD int wait_blocks_long(ggas_group *g, uint32_t before, uint32_t line)
 			poison(g);
 			return error;
 		}
-		if (wait.looks_around() && ggas_load_relaxed(&g->poisoned))
+		if (wait.looks_around() && poisoned_since(g))
 			return GGAS_ERR_POISONED;
 	}
 	return GGAS_OK;

@@ -274,6 +274,28 @@ GGAS_FN int send_chunks(ggas_group *g, const sum_by_writes<T, Op> &sum, uint32_t
 constexpr uint64_t by_writes_from = 32ull << 20;
 constexpr uint32_t by_writes_chunks = 4;
 
+/* Lines that each node reduces; those that are left are the last node's. */
+GGAS_FN uint64_t lines_of_part(uint64_t bytes, uint32_t nodes) { return bytes / sizeof(ggas_u128) / nodes / 8 * 8; }
+
+/* What a block moves to and from each other node, of a sum in a window that is traced. */
+GGAS_COLD void trace_sum(uint64_t report, uint32_t self, uint32_t nodes, uint64_t bytes, uint32_t chunks, bool in_place)
+{
+	uint64_t part = lines_of_part(bytes, nodes), share = part_of(part, ggas_blocks(), ggas_block(), 8).size();
+	/* By reads all are read, and results written. By writes two are written, but of the first chunk in place. */
+	uint64_t got = share, put = share;
+	if (chunks) {
+		got = in_place ? part_of(share, chunks, 0, 8).size() : 0;
+		put = 2 * share - got;
+	}
+	uint64_t rest = self == nodes - 1 && ggas_block() == 0 ? bytes - part * nodes * sizeof(ggas_u128) : 0;
+	for (uint32_t node = 0; node < nodes; node++) {
+		if (node == self)
+			continue;
+		trace_moved(report, node, put * sizeof(ggas_u128) + rest);
+		trace_moved(report, node, got * sizeof(ggas_u128) + rest, trace_got);
+	}
+}
+
 /* `chunks` by writes; 0: in one go, by reads and writes. */
 template <class T, class Op>
 GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t in_offset, uint64_t out_offset,
@@ -283,13 +305,15 @@ GGAS_FN int allreduce_window(ggas_group *g, const ggas_window *window, uint64_t 
 	    !inside(window->size, window->report, in_offset, count, sizeof(T)) ||
 	    !inside(window->size, window->report, out_offset, count, sizeof(T)))
 		return GGAS_ERR_ARGUMENT;
+	if (GGAS_RARE(window->size == 0) && ggas_thread() == 0)
+		trace_sum(window->report, g->node, g->nodes, count * sizeof(T), chunks, in_offset == out_offset);
 	/* The blocks of the same number work on the same elements: whoever meets them has all it needs. */
 	if (int error = meet_nodes(g, ggas_order::release_acquire, line))
 		return error;
 	everywhere in(window, in_offset), out(window, out_offset);
 	uint32_t nodes = g->nodes, self = g->node;
 	receivers all = { self, nodes, nodes };
-	uint64_t part = count * sizeof(T) / sizeof(ggas_u128) / nodes / 8 * 8;
+	uint64_t part = lines_of_part(count * sizeof(T), nodes);
 	if (chunks) {
 		uint32_t lag = in_offset == out_offset;
 		sum_by_writes<T, Op> sum(g, in, out, part, chunks, op);

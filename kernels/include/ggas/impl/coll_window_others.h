@@ -16,6 +16,26 @@ namespace ggas_impl
 /* Bytes of parts that blocks share out; lines of a warp's access. */
 constexpr uint64_t window_grain = 512;
 
+/* What a node moves in a call on a window that is traced: to some nodes, and from all. */
+GGAS_COLD void trace_window(uint64_t report, uint32_t self, receivers to, uint64_t put, uint64_t got)
+{
+	for (uint32_t step = 0; step < to.count; step++)
+		if (to[step] != self)
+			trace_moved(report, to[step], put);
+	for (uint32_t node = 0; node < to.nodes; node++)
+		if (node != self)
+			trace_moved(report, node, got, trace_got);
+}
+/* The root sends each other node a part, which sends it to the rest. */
+GGAS_COLD void trace_broadcast(uint64_t report, uint32_t self, uint32_t nodes, uint32_t root, uint64_t bytes)
+{
+	auto place = [&](uint32_t node) { return node >= root ? node - root : node + nodes - root; };
+	for (uint32_t node = 0; node < nodes; node++)
+		if (node != self && node != root)
+			trace_moved(report, node,
+				    part_of(bytes, nodes - 1, place(self == root ? node : self) - 1, window_grain).size());
+}
+
 /* A window and a group of the same nodes, in which blocks of a number meet. */
 class window_call {
 public:
@@ -34,6 +54,11 @@ public:
 	{
 		return offset % sizeof(ggas_u128) == 0 && inside(size_, report_, offset, count, each);
 	}
+	/* Whether this thread counts what the node moves in a call, which has all that it names. */
+	GGAS_FN bool counts() const { return GGAS_RARE(size_ == 0) && ggas_block() == 0 && ggas_thread() == 0; }
+	/* `put` to so many nodes, `got` from all. */
+	GGAS_FN void trace(receivers to, uint64_t put, uint64_t got) const { trace_window(report_, self, to, put, got); }
+	GGAS_FN void trace_parts(uint32_t root, uint64_t bytes) const { trace_broadcast(report_, self, nodes, root, bytes); }
 	GGAS_FN everywhere at(uint64_t offset) const { return window_.behind(offset); }
 	GGAS_FN uint32_t after(uint32_t step) const { return self + step < nodes ? self + step : self + step - nodes; }
 	/* The calling block copies its share of `bytes`. */
@@ -64,6 +89,8 @@ GGAS_FN int broadcast_window(const window_call &call, uint32_t root, uint64_t of
 {
 	if (root >= call.nodes || !call.has(offset, bytes, 1))
 		return GGAS_ERR_ARGUMENT;
+	if (call.counts())
+		call.trace_parts(root, bytes);
 	if (int error = call.meet())
 		return error;
 	/* Others are numbered from the root on. */
@@ -93,6 +120,8 @@ GGAS_FN int all_gather_window(const window_call &call, uint64_t in, uint64_t out
 	if (!call.has(in / sizeof(ggas_u128) * sizeof(ggas_u128), bytes + in % sizeof(ggas_u128), 1) ||
 	    !call.has(out, bytes, call.nodes))
 		return GGAS_ERR_ARGUMENT;
+	if (call.counts())
+		call.trace({ 0, call.nodes, call.nodes }, bytes, 0);
 	if (int error = call.meet())
 		return error;
 	for (uint32_t step = 0; step < call.nodes; step++)
@@ -104,6 +133,8 @@ GGAS_FN int all_to_all_window(const window_call &call, uint64_t in, uint64_t out
 {
 	if (!call.has(in, bytes, call.nodes) || !call.has(out, bytes, call.nodes))
 		return GGAS_ERR_ARGUMENT;
+	if (call.counts())
+		call.trace({ 0, call.nodes, call.nodes }, bytes, 0);
 	if (int error = call.meet())
 		return error;
 	for (uint32_t step = 0; step < call.nodes; step++) {
@@ -136,9 +167,11 @@ GGAS_FN int reduce_window(const window_call &call, receivers to, uint64_t in, ui
 {
 	if (to.first >= call.nodes || !call.has(in, count, sizeof(T)) || !call.has(out, count, sizeof(T)))
 		return GGAS_ERR_ARGUMENT;
+	range mine = reduced_by<T>(count, call.nodes, call.self);
+	if (call.counts())
+		call.trace(to, mine.size() * sizeof(T), mine.size() * sizeof(T));
 	if (int error = call.meet())
 		return error;
-	range mine = reduced_by<T>(count, call.nodes, call.self);
 	uint64_t skip = mine.begin * sizeof(T);
 	reduce_share<T>(call.at(in + skip), call.at(out + skip), mine.size(), to, op);
 	return call.meet();
@@ -149,6 +182,8 @@ GGAS_FN int reduce_scatter_window(const window_call &call, uint64_t in, uint64_t
 {
 	if (!call.has(in, count, sizeof(T) * call.nodes) || !call.has(out, count, sizeof(T)))
 		return GGAS_ERR_ARGUMENT;
+	if (call.counts())
+		call.trace({ 0, 0, call.nodes }, 0, count * sizeof(T));
 	if (int error = call.meet())
 		return error;
 	reduce_share<T>(call.at(in + call.self * count * sizeof(T)), call.at(out), count, { call.self, 1, call.nodes },

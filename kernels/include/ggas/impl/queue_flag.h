@@ -25,7 +25,7 @@ template <ggas_scope Scope>
 GGAS_FN int queue_flag(const ggas_queue &queue, const ggas_remote &to, uint32_t number, uint64_t value, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_range(queue, to, 0, 0, line))
+	if (int error = check_range(queue, to, 0, 0, traced(trace_by(Scope) | trace_flag, line)))
 		return error;
 	team::meet();
 	if (to.way == GGAS_WAY_STORES) {
@@ -52,7 +52,7 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 	int error = GGAS_OK;
 	if (to.way == GGAS_WAY_DEVICE) {
 		if (team::thread() == 0) {
-			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line);
+			error = transfer(queue, to, to_offset, from, from_offset, GGAS_QUEUE_PUTS, bytes, line, trace_flag);
 			if (!error)
 				error = post_flag(queue, to, flag_desc(to, number, value), line);
 		}
@@ -60,7 +60,7 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 	}
 	/* Under way while the rest is checked. */
 	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());
-	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, line)))
+	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, traced(trace_by(Scope) | trace_flag, line))))
 		return error;
 	store_and_signal<Scope>(there, here, bytes, few, reinterpret_cast<uint64_t *>(to.flags) + number, value,
 				ggas_signal::set);
@@ -70,7 +70,7 @@ GGAS_FN int queue_write_flag(const ggas_queue &queue, const ggas_remote &to, uin
 template <ggas_scope Scope> GGAS_FN int queue_notify(const ggas_queue &queue, const ggas_remote &to, uint32_t line)
 {
 	using team = put_team<Scope>;
-	if (int error = check_range(queue, to, 0, 0, line))
+	if (int error = check_range(queue, to, 0, 0, traced(trace_by(Scope) | trace_flag, line)))
 		return error;
 	team::meet();
 	if (to.way == GGAS_WAY_STORES) {

@@ -91,6 +91,8 @@ struct ggas_remote {
 namespace ggas_impl
 {
 
+constexpr uint64_t memory_traced = uint64_t(1) << GGAS_MEMORY_TRACED_BIT;
+
 /* Takes values: pointers would keep the caller's in memory. */
 GGAS_COLD int refuse_queue(uint64_t report, uint32_t self, uint32_t peer, uint32_t what, uint64_t expected,
 			   uint64_t seen, uint32_t line, uint64_t offset = 0)
@@ -104,10 +106,19 @@ GGAS_FN int refuse_number(const ggas_queue &queue, uint32_t line)
 	return refuse_queue(queue.all->report, queue.all->member, ~0u, GGAS_QUEUE_REFUSED_QUEUE, queue.all->queues,
 			    queue.number, line);
 }
-/* `of`: the name of the queue that memory of `member`, `has` bytes, was made for. */
+/* Counts, for its callers, what a queue moves to or from a member. `how`: trace_by(), trace_got, trace_flag. */
+GGAS_FN void trace_queue(const ggas_queues *all, uint32_t member, uint32_t how, uint64_t bytes)
+{
+	if (counts_it(how))
+		trace_moved(all->report, member, bytes + (how & trace_flag ? sizeof(uint64_t) : 0), how);
+}
+
+/* Unless all that is wrong is that the memory is traced. `of`: the name of the queue that memory of `member`, `has` bytes, was made for. */
 GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint64_t of, uint32_t member, uint32_t way,
 			   uint64_t has, uint64_t offset, uint64_t bytes, uint32_t line)
 {
+	bool is_traced = has & memory_traced;
+	has &= ~memory_traced;
 	uint32_t what = GGAS_QUEUE_REFUSED_RANGE;
 	uint64_t expected = has, seen = bytes, made_for = of - reinterpret_cast<uint64_t>(all);
 	if (queue >= all->queues) {
@@ -124,8 +135,11 @@ GGAS_COLD int refuse_range(const ggas_queues *all, uint32_t queue, uint64_t of, 
 		seen = member;
 	} else if (way == GGAS_WAY_NONE) {
 		what = GGAS_QUEUE_REFUSED_WAY;
+	} else if (is_traced && holds(has, offset, bytes, 1)) {
+		trace_queue(all, member, line >> line_bits, bytes);
+		return GGAS_OK;
 	}
-	return refuse_queue(all->report, all->member, member, what, expected, seen, line, offset);
+	return refuse_queue(all->report, all->member, member, what, expected, seen, line & line_mask, offset);
 }
 
 /* 0: the queue reaches that range, and was asked how: NLAs of another port lead to other memory, or to none. A post asks for
@@ -150,6 +164,7 @@ GGAS_FN bool reaches(const ggas_queue &queue, const ggas_remote &at, uint64_t of
 	not_there.ask(queue, at, offset, bytes);
 	return !not_there.any();
 }
+/* `line`: of traced(), or what is traced is not counted. */
 GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes, uint32_t line)
 {
 	if (reaches(queue, at, offset, bytes))
@@ -184,12 +199,18 @@ GGAS_FN refusals refused_ends(const ggas_queue &queue, const ggas_remote &there,
 GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
 			  uint64_t bytes, uint32_t line)
 {
+	uint32_t how = line >> line_bits;
+	line &= line_mask;
 	if (int error = check_range(queue, there, there_offset, bytes, line))
 		return error;
 	if (int error = check_own(queue, own, own_offset, bytes, line))
 		return error;
-	/* What is left: it has no NLA. */
-	return refuse_queue(queue.all->report, queue.member, own.member, GGAS_QUEUE_REFUSED_WAY, 0, 0, line);
+	/* What is left: it has no NLA, or is traced. */
+	bool needs_nla = there.way == GGAS_WAY_DEVICE && own.nla & ggas_remote::no_nla;
+	if (needs_nla || !(there.bytes & memory_traced))
+		return refuse_queue(queue.all->report, queue.member, own.member, GGAS_QUEUE_REFUSED_WAY, 0, 0, line);
+	trace_queue(queue.all, there.member, how, bytes);
+	return GGAS_OK;
 }
 
 GGAS_FN int check_ends(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,

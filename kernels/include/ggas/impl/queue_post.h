@@ -118,12 +118,15 @@ GGAS_FN refusals refused_transfer(const ggas_queue &queue, const ggas_remote &th
 	return some;
 }
 
-/* One that is not one command: of no bytes, of more than a command moves, or by a queue without a port. */
+/* One that is not one command, of no bytes or of more than a command moves; one by a queue without a port, or that is refused unless
+ * it is traced. `line`: of traced(). */
 GGAS_COLD int transfer_many(ggas_queue queue, ggas_remote there, uint64_t there_offset, ggas_remote own, uint64_t own_offset,
 			    uint32_t kind, uint64_t bytes, uint32_t line)
 {
 	if (refused_transfer(queue, there, there_offset, own, own_offset, bytes).any())
-		return refuse_ends(queue, there, there_offset, own, own_offset, bytes, line);
+		if (int error = refuse_ends(queue, there, there_offset, own, own_offset, bytes, line))
+			return error;
+	line &= line_mask;
 	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
 	bool put = kind == GGAS_QUEUE_PUTS;
 	for (uint64_t done = 0; done < bytes; done += EXTOLL_MAX_TRANSFER) {
@@ -135,19 +138,21 @@ GGAS_COLD int transfer_many(ggas_queue queue, ggas_remote there, uint64_t there_
 	return GGAS_OK;
 }
 
-/* A put or a get through the network device. By one thread. */
+/* A put or a get through the network device. By one thread. `how`: trace_flag behind which a flag follows. */
 GGAS_FN int transfer(const ggas_queue &queue, const ggas_remote &there, uint64_t there_offset, const ggas_remote &own,
-		     uint64_t own_offset, uint32_t kind, uint64_t bytes, uint32_t line)
+		     uint64_t own_offset, uint32_t kind, uint64_t bytes, uint32_t line, uint32_t how = 0)
 {
-	if (GGAS_RARE(!queue.state | (bytes - 1 >= EXTOLL_MAX_TRANSFER)))
-		return transfer_many(queue, there, there_offset, own, own_offset, kind, bytes, line);
-	uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
-	bool put = kind == GGAS_QUEUE_PUTS;
-	extoll_desc desc = transfer_desc(there, kind, put ? near : far, put ? far : near, bytes);
-	refusals some = refused_transfer(queue, there, there_offset, own, own_offset, bytes);
-	int error = queue_post(queue, there, kind, desc, some, line);
+	how |= trace_by(ggas_scope::thread) | (kind == GGAS_QUEUE_GETS ? trace_got : 0);
+	int error = refused;
+	if (!GGAS_RARE(!queue.state | (bytes - 1 >= EXTOLL_MAX_TRANSFER))) {
+		uint64_t far = there.nla + there_offset, near = own.nla + own_offset;
+		bool put = kind == GGAS_QUEUE_PUTS;
+		extoll_desc desc = transfer_desc(there, kind, put ? near : far, put ? far : near, bytes);
+		refusals some = refused_transfer(queue, there, there_offset, own, own_offset, bytes);
+		error = queue_post(queue, there, kind, desc, some, line);
+	}
 	if (GGAS_RARE(error == refused))
-		return refuse_ends(queue, there, there_offset, own, own_offset, bytes, line);
+		return transfer_many(queue, there, there_offset, own, own_offset, kind, bytes, traced(how, line));
 	return error;
 }
 
@@ -173,7 +178,7 @@ GGAS_FN int queue_write(const ggas_queue &queue, const ggas_remote &to, uint64_t
 	bool loads = loads_own(from, from_offset, bytes);
 	/* Under way while the rest is checked. */
 	short_put few(there, here, loads ? bytes : 0, team::thread(), team::threads());
-	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, line)))
+	if ((error = check_ends(queue, to, to_offset, from, from_offset, bytes, traced(trace_by(Scope), line))))
 		return error;
 	if (few.fits())
 		few.store(there);
@@ -196,7 +201,7 @@ GGAS_FN int queue_read(const ggas_queue &queue, const ggas_remote &from, uint64_
 			error = transfer(queue, from, from_offset, to, to_offset, GGAS_QUEUE_GETS, bytes, line);
 		return team::agree(error);
 	}
-	if ((error = check_ends(queue, from, from_offset, to, to_offset, bytes, line)))
+	if ((error = check_ends(queue, from, from_offset, to, to_offset, bytes, traced(trace_by(Scope) | trace_got, line))))
 		return error;
 	auto *there = reinterpret_cast<const void *>(from.address + from_offset);
 	auto *here = reinterpret_cast<void *>(to.address + to_offset);

@@ -86,9 +86,22 @@ GGAS_COLD int tn_note(const ggas_tn *tn, uint32_t why, uint64_t tag, uint32_t li
 /* Bytes, place and signal are inside the window: those that were registered are, those that a trigger gives may not be. */
 GGAS_FN int tn_check(const ggas_triggers &at, const tn_operation &does, uint32_t line)
 {
+	/* Who carries it out counts it. */
+	line = traced(trace_nobody, line);
 	if (int error = check_put(&at.window, does.node, does.offset, does.bytes, line))
 		return error;
 	return does.what & GGAS_TN_SIGNAL ? check_signal(&at.window, does.node, does.signal, line) : GGAS_OK;
+}
+
+/* Counts an operation that is traced: whether it is a get. */
+template <ggas_scope Scope> GGAS_COLD bool tn_trace(uint64_t report, uint32_t self, uint32_t node, uint32_t bytes, uint32_t what)
+{
+	bool gets = !(what & GGAS_TN_PUT);
+	if (put_team<Scope>::thread() != 0 || node == self)
+		return gets;
+	trace_moved(report, node, bytes, gets ? trace_got : 0);
+	trace_moved(report, node, what & GGAS_TN_SIGNAL ? sizeof(uint64_t) : 0);
+	return gets;
 }
 
 /* The team carries out an operation that is inside the window, to its end here. */
@@ -97,7 +110,10 @@ template <ggas_scope Scope> GGAS_FN void tn_move(const ggas_triggers &at, const 
 	using team = put_team<Scope>;
 	void *local = reinterpret_cast<void *>(does.local);
 	uint8_t *there = ggas_pointer_of_node<uint8_t>(&at.window, does.node, does.offset);
-	if (does.what & GGAS_TN_GET) {
+	bool gets = does.what & GGAS_TN_GET;
+	if (gets && GGAS_RARE(does.what & GGAS_TN_TRACED))
+		gets = tn_trace<Scope>(at.window.report, at.window.node, does.node, does.bytes, does.what);
+	if (gets) {
 		fetch_share(local, there, does.bytes, team::thread(), team::threads());
 	} else if (does.what & GGAS_TN_SIGNAL) {
 		short_put few(there, local, does.bytes, team::thread(), team::threads());

@@ -13,6 +13,7 @@ namespace ggas_impl
 constexpr uint32_t line_bits = 24, line_mask = (1u << line_bits) - 1;
 constexpr uint32_t trace_grid = 4, trace_nobody = 5, trace_who = 7;
 constexpr uint32_t trace_got = 8;   /* bytes of the other node come here */
+constexpr uint32_t trace_flag = 16;  /* a flag, of 8 bytes, goes behind what is said */
 constexpr uint32_t trace_rings = 128; /* rings are opened, of 2^(the lowest 5 bits) lines */
 
 GGAS_FN uint32_t traced(uint32_t how, uint32_t line) { return line | how << line_bits; }
@@ -53,6 +54,17 @@ GGAS_FN void trace_rings_at(ggas_traced *trace, uint64_t offset, uint64_t bytes,
 	}
 }
 
+/* Counts bytes that this node moves to another one, or gets from there. */
+GGAS_FN void trace_moved(uint64_t report, uint32_t node, uint64_t bytes, uint32_t how = 0)
+{
+	ggas_traced *trace = traced_of(report);
+	if (!bytes || node >= ggas_load_relaxed(&trace->nodes))
+		return;
+	ggas_traced_node *sums = reinterpret_cast<ggas_traced_node *>(ggas_load_relaxed(&trace->counts)) + node;
+	ggas_red_add(how & trace_got ? &sums->got_bytes : &sums->put_bytes, bytes, ggas_order::relaxed);
+	ggas_red_add(how & trace_got ? &sums->gets : &sums->puts, uint64_t(1), ggas_order::relaxed);
+}
+
 /* Whether an access to a window that says size 0 may go on: it is traced, and fits. */
 GGAS_FN bool trace_access(uint64_t report, uint32_t self, uint32_t node, uint64_t offset, uint64_t bytes, uint32_t how)
 {
@@ -62,11 +74,8 @@ GGAS_FN bool trace_access(uint64_t report, uint32_t self, uint32_t node, uint64_
 		return false;
 	if (how & trace_rings) {
 		trace_rings_at(trace, offset, bytes, how % 32);
-	} else if (node != self && bytes && counts_it(how)) {
-		ggas_traced_node *sums =
-			reinterpret_cast<ggas_traced_node *>(ggas_load_relaxed(&trace->counts)) + node;
-		ggas_red_add(how & trace_got ? &sums->got_bytes : &sums->put_bytes, bytes, ggas_order::relaxed);
-		ggas_red_add(how & trace_got ? &sums->gets : &sums->puts, uint64_t(1), ggas_order::relaxed);
+	} else if (node != self && counts_it(how)) {
+		trace_moved(report, node, bytes, how);
 	}
 	return true;
 }

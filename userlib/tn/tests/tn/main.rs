@@ -4,7 +4,10 @@
 mod bounds;
 mod granularity;
 mod host;
+#[path = "../../../window/tests/common/mod.rs"]
+mod jobs;
 mod simulated;
+mod traced;
 mod ways;
 mod windows;
 

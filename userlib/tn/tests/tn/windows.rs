@@ -9,14 +9,14 @@ use ggas_tn::{Signal, WindowConfig, WindowTriggers};
 use ggas_window::Window;
 
 /// Offset of the words in the window, behind a word that is signalled.
-const AT: usize = 256;
+pub const AT: usize = 256;
 
-struct Ends {
+pub struct Ends {
     processor: Processor,
     window: Arc<Window>,
-    triggers: WindowTriggers,
-    data: Arc<KernelMem>,
-    status: KernelMem,
+    pub triggers: WindowTriggers,
+    pub data: Arc<KernelMem>,
+    pub status: KernelMem,
 }
 
 impl Ends {
@@ -26,10 +26,15 @@ impl Ends {
         let [processor, other] = processors();
         let members = [(&nodes[0], &processor), (&nodes[1], &other)];
         let window = Arc::new(Window::new(&members, AT + BYTES).unwrap());
+        Ends::over(window, &processor, tags)
+    }
+
+    /// Of member 0, whose kernels run there.
+    pub fn over(window: Arc<Window>, processor: &Processor, tags: u32) -> Ends {
         let triggers =
             WindowTriggers::open(&window, 0, WindowConfig { tags, ..WindowConfig::default() }).unwrap();
         let (data, status) = (Arc::new(processor.alloc(BYTES).unwrap()), processor.alloc(16).unwrap());
-        Ends { processor, window, triggers, data, status }
+        Ends { processor: processor.clone(), window, triggers, data, status }
     }
 
     fn put(&self, tag: u64, piece: Piece, fields: bool) -> Result<Completion, TnError> {
@@ -40,13 +45,13 @@ impl Ends {
         self.triggers.put(when, &self.data, local, (1, AT + 8 * first), Some(Signal::Add(0, 1)))
     }
 
-    fn register(&self, form: u32) {
+    pub fn register(&self, form: u32) {
         for (tag, piece) in (0..).zip(pieces(form)) {
             self.put(tag, piece, form == SELFTEST_TN_FIELDS).unwrap();
         }
     }
 
-    fn args(&self, form: u32, round: u32) -> selftest_tn {
+    pub fn args(&self, form: u32, round: u32) -> selftest_tn {
         selftest_tn {
             tn: self.triggers.address(),
             status: self.status.address(),
@@ -62,7 +67,7 @@ impl Ends {
         }
     }
 
-    fn start(&self, args: &selftest_tn) -> Running {
+    pub fn start(&self, args: &selftest_tn) -> Running {
         let begin = || {
             let kernel = "ggas_selftest_tn";
             // SAFETY: the arguments are this kernel's, their memory lives beyond the wait.

@@ -7,3 +7,4 @@ mod counts;
 mod failures;
 mod puts;
 mod sides;
+mod traced;
