@@ -103,6 +103,10 @@ impl Shared {
     pub fn unmet(&self, node: u16, error: &io::Error) {
         let (who, place) = (self.who, &self.places[usize::from(node)]);
         tracing::info!("{who} {node} at {place} is not met: {error}");
+        // A way that is cut for a while, or a death of which the others hear.
+        if self.with_core(|core| core.has_come(node)) {
+            return;
+        }
         if let Some(why) =
             self.complaints.unmet(node, error, Clock::REAL.now(), self.bounds.meeting, who == "rank")
         {

@@ -190,7 +190,11 @@ impl<W: Wire> Core<W> {
             }
             Err(error) => {
                 self.give_up(to, &error);
-                self.throw_away()
+                if !self.meetings.is_wired(to) {
+                    return self.throw_away();
+                }
+                self.links[usize::from(to)].waits = true; // until they have met
+                Sent::Wait
             }
         }
     }
@@ -198,8 +202,13 @@ impl<W: Wire> Core<W> {
     /// The wire cannot reach a node.
     #[cold]
     fn give_up(&mut self, node: u16, error: &WireError) {
-        tracing::warn!("node {node} is given up: {error}");
-        self.meetings.expel(node);
+        let may_miss = self.links[usize::from(node)].sent != [0; 2];
+        if self.meetings.doubt(node, may_miss, self.clock.now()) {
+            tracing::info!("node {node} is to be met, since the wire does not reach it: {error}");
+        } else {
+            tracing::warn!("node {node} is given up: {error}");
+            self.meetings.expel(node);
+        }
         self.hear_news();
     }
 
@@ -329,7 +338,7 @@ impl<W: Wire> Core<W> {
     /// Whether it is known that packets come from there.
     #[cfg(test)]
     pub fn has_heard(&self, node: u16) -> bool {
-        self.meetings.has_heard(node)
+        !self.meetings.is_wired(node) || self.meetings.has_come(node)
     }
 
     /// As who breaks the rules.

@@ -29,11 +29,14 @@ impl Meetings {
         // Packets of one that is known go on as they do.
         let wired = of.wired.take();
         let is_news = wired.as_ref().is_none_or(|wired| !wired.is_met());
+        let misses = wired.as_ref().is_some_and(|wired| wired.misses());
         let (leaves, broke) = wired.map_or((false, None), |wired| wired.ends());
         let up = Up { on, process, silent, unheard, heard: false, said: now, leaves, broke };
         self.set(node, State::Up(up));
-        if is_news {
-            self.news.push(News::Met { node, process, papers });
+        // What waits may go on, or the wire does not reach it for good.
+        self.news.push(if is_news { News::Met { node, process, papers } } else { News::Settled { node } });
+        if misses {
+            self.expel(node);
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Wired {
     said: Instant,
     /// It said goodbye.
     leaves: bool,
+    /// It may miss something that was sent to it.
+    misses: bool,
     /// Rank 0 said that it is gone, and whether it left; until then what was sent before is taken.
     broke: Option<Instant>,
     left: bool,
@@ -34,6 +36,10 @@ pub(super) struct Wired {
 impl Wired {
     pub fn is_met(&self) -> bool {
         self.met
+    }
+
+    pub fn misses(&self) -> bool {
+        self.misses
     }
 
     /// Whether it leaves, or left, and until when what was sent before its end is taken.
@@ -54,7 +60,8 @@ impl Meetings {
             return Some(Want::Wait);
         }
         let wired = self.nodes[usize::from(node)].wired.as_ref()?;
-        Some(if wired.met || wired.broke.is_some() || self.leaving { Want::ThrowAway } else { Want::Wait })
+        let waits = !wired.met || wired.misses;
+        Some(if !waits || wired.broke.is_some() || self.leaving { Want::ThrowAway } else { Want::Wait })
     }
 
     /// From now on packets of a known process are taken, and go there once it is known how.
@@ -66,8 +73,16 @@ impl Meetings {
 
     /// The same, of a process from which something came that it can only send to this one.
     pub fn way_is_open(&mut self, node: u16, now: Instant) {
-        let (silent, heard, left) = (Duration::ZERO, false, false);
-        let wired = Wired { met: false, silent, heard, said: now, leaves: false, broke: None, left };
+        let wired = Wired {
+            met: false,
+            silent: Duration::ZERO,
+            heard: false,
+            said: now,
+            leaves: false,
+            misses: false,
+            broke: None,
+            left: false,
+        };
         self.nodes[usize::from(node)].wired = Some(wired);
         self.meet_known(node);
         if self.next.is_none_or(|next| next > now + self.bounds.beat) {
@@ -116,15 +131,34 @@ impl Meetings {
         self.alone = true;
     }
 
+    /// The wire says that it does not reach a process. One of which nothing has come is met: that tells whether it lives, and why it is not
+    /// reached. Where it may miss something that was sent to it, it is lost then. False: it is as good as met.
+    pub fn doubt(&mut self, node: u16, may_miss: bool, now: Instant) -> bool {
+        let wired = self.nodes[usize::from(node)].wired.as_mut();
+        let Some(wired) = wired.filter(|wired| !wired.heard && wired.broke.is_none()) else { return false };
+        if self.leaving {
+            return false;
+        }
+        if may_miss && !wired.misses {
+            wired.misses = true;
+            self.news.push(News::Broke { node });
+        }
+        if matches!(self.state(node), State::Unmet)
+            && let Err(error) = self.call(node, now)
+        {
+            tracing::warn!("rank {node} cannot be called: {error}");
+        }
+        true
+    }
+
     /// Whether packets of a process are taken without a connection.
     pub fn is_wired(&self, node: u16) -> bool {
         self.nodes[usize::from(node)].wired.is_some()
     }
 
-    /// Whether anything has come of a process by now.
-    #[cfg(test)]
-    pub fn has_heard(&self, node: u16) -> bool {
-        self.nodes[usize::from(node)].wired.as_ref().is_none_or(|wired| wired.heard)
+    /// Whether anything has come of a process by now that was not met.
+    pub fn has_come(&self, node: u16) -> bool {
+        self.nodes[usize::from(node)].wired.as_ref().is_some_and(|wired| wired.heard)
     }
 
     /// Something came of it lately, whoever does not answer calls.
@@ -185,6 +219,9 @@ impl Meetings {
         let wired = of.wired.as_mut()?;
         wired.silent = if ways.fresh { Duration::ZERO } else { wired.silent + passed };
         wired.heard |= ways.fresh;
+        if ways.fresh {
+            of.vain = None; // of whom something comes, no call is in vain for long
+        }
         let bound = if wired.heard { silence } else { unreached };
         if wired.broke.map_or(wired.silent >= bound, |until| until <= now) {
             let end = if wired.leaves || wired.left { End::Left } else { End::Lost };

@@ -39,6 +39,11 @@ impl<W: Wire> Core<W> {
         Known::own(&self.meetings.provider, &self.meetings.address)
     }
 
+    /// Whether packets have come of a process that was not met.
+    pub fn has_come(&self, node: u16) -> bool {
+        self.meetings.has_come(node)
+    }
+
     /// Rank 0 tells something.
     pub fn hear_hub(&mut self, news: HubNews) {
         match news {

@@ -89,3 +89,42 @@ fn who_is_not_known_is_met() {
     world.run(SECOND);
     assert_eq!((world.taken, world.connections()), (1, 1));
 }
+
+/// As a wire that connects behind the first message, and then says that it cannot.
+#[test]
+fn who_may_miss_something_is_lost_once_they_have_met() {
+    let mut world = World::new(2, 1);
+    world.messages.borrow_mut().later = 0;
+    (world.job, world.papers) = (true, Some(Duration::ZERO));
+    (0..2).for_each(|node| world.start(node));
+    world.run(SECOND);
+    world.messages.borrow_mut().swallows = true;
+    world.post(0, 1, Kind::Notification);
+    world.messages.borrow_mut().unreached = true;
+    world.post(0, 1, Kind::Notification);
+    assert!(world.lost.is_empty());
+    world.messages.borrow_mut().unreached = false;
+    world.run(2 * SECOND);
+    assert!(world.lost.contains_key(&(0, 1)) && world.lost.contains_key(&(1, 0)));
+    assert_eq!((world.taken, world.connections()), (0, 1));
+}
+
+/// The wire says that it reaches nobody, as behind a firewall that refuses: whom that is for ever is lost, once they have met.
+#[test]
+fn a_wire_that_reaches_nobody_at_first_is_no_loss() {
+    for opens in [true, false] {
+        let mut world = World::new(2, 1);
+        world.messages.borrow_mut().later = 0;
+        (world.job, world.papers) = (true, Some(Duration::ZERO));
+        (0..2).for_each(|node| world.start(node));
+        world.run(SECOND);
+        world.cuts.cut(0, 1, 4 * SECOND);
+        world.messages.borrow_mut().unreached = true;
+        world.post(0, 1, Kind::Notification);
+        world.run(4 * SECOND);
+        assert!(world.lost.is_empty());
+        world.messages.borrow_mut().unreached = !opens;
+        world.run(12 * SECOND);
+        assert_eq!((world.taken, world.lost.is_empty()), (u64::from(opens), opens));
+    }
+}

@@ -104,6 +104,8 @@ pub struct Messages {
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
+    /// The wire says that it reaches nobody.
+    pub unreached: bool,
     /// The wire takes what it is given, and none of it comes, as behind a firewall.
     pub swallows: bool,
     /// Memory that others may read: whose, and where.
@@ -281,6 +283,9 @@ impl Wire for SimWire {
 
     fn send(&mut self, peer: usize, bytes: &[u8]) -> Result<Taken, WireError> {
         let messages = &mut *self.messages.borrow_mut();
+        if messages.unreached {
+            return Err(WireError::Word { value: "nobody".to_owned() });
+        }
         if messages.refuses() {
             return Ok(Taken::Later);
         }
