@@ -2,6 +2,7 @@
 
 mod jobs;
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use extoll_abi::layout::{GGAS_ERR_ARGUMENT, GGAS_ERR_TIMEOUT};
@@ -10,6 +11,7 @@ use ggas_gaspi::{
     Datatype, GROUP_ALL, Gaspi, GaspiError, GpuConfig, GpuContext, GpuWay, Notice, Operation, Part, Policy,
     Timeout,
 };
+use ggas_mapping::Pattern;
 use ggas_selftest::args::{SELFTEST_GASPI_PING, SELFTEST_GASPI_REFUSE, SELFTEST_GASPI_RING, selftest_gaspi};
 use jobs::{BLOCK, job, part, pattern};
 
@@ -346,6 +348,39 @@ fn kernels_speak_gaspi() {
         }
         context.check().unwrap();
     });
+}
+
+/// Where somebody asks, a trace has what kernels wrote and notified, and nothing of it twice.
+#[test]
+fn what_kernels_write_is_traced() {
+    if jobs::is_over_hosts() || !two_reach() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("ggas-gaspi-traced-{}", std::process::id()));
+    let prefix = folder.join("run");
+    if std::env::var_os("GGAS_TRACE").is_none() {
+        std::fs::create_dir_all(&folder).unwrap();
+    }
+    let told = [("GGAS_TRACE", prefix.to_str().unwrap())];
+    let ends = jobs::ends_told("what_kernels_write_is_traced", 2, &told, |_| {
+        let gaspi = Gaspi::init(ggas_gaspi::Config::default(), BLOCK).unwrap();
+        ggas_selftest::add();
+        init(&gaspi, GpuWay::Auto);
+        gaspi.segment_create_on(0, 40 << 10, GROUP_ALL, BLOCK, Policy::GpuNotified).unwrap();
+        let context = gaspi.gpu_context(2, BLOCK).unwrap();
+        let [status, wrong, _] = run(&context, 5, arguments(SELFTEST_GASPI_RING, 0, 3000, 4, 0));
+        assert_eq!((status, wrong), (0, 0), "{:?}", context.check());
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    });
+    if ends.is_empty() {
+        return;
+    }
+    assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+    let pattern = Pattern::traced(&prefix).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    // Of two the next one is the one before: data and a notification, and that they were read.
+    let each = 5 * 4 * (3000 + 8 + 8);
+    assert_eq!(pattern.messages().collect::<Vec<_>>(), [(0, 1, each), (1, 0, each)]);
 }
 
 #[test]

@@ -17,9 +17,10 @@ mod sums;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
-use extoll_abi::layout::{GGAS_GASPI_SEGMENTS, ggas_gaspi_part};
+use extoll_abi::layout::{GGAS_GASPI_SEGMENTS, GGAS_MEMORY_TRACED_BIT, ggas_gaspi_part};
 use ggas::Processor;
 use ggas::kernels::KernelMem;
+use ggas::members::Trace;
 
 use crate::GaspiError;
 use crate::error::because;
@@ -113,7 +114,9 @@ impl Begun {
     /// Tells kernels where a segment is.
     fn show(&self, rank: usize, id: u8, near: Option<&Near>) -> Result<(), GaspiError> {
         let at = rank * GGAS_GASPI_SEGMENTS as usize + usize::from(id);
-        let words = near.map_or([0; 4], |near| [near.data, near.bytes, near.flags, 0]);
+        // What kernels move to others' is counted where somebody asks ([`Queues`](ggas::Queues)).
+        let traced = |near: &Near| u64::from(Trace::is_asked() && !near.is_own()) << GGAS_MEMORY_TRACED_BIT;
+        let words = near.map_or([0; 4], |near| [near.data, near.bytes | traced(near), near.flags, 0]);
         let write = self.table.write_u64s(at * size_of::<ggas_gaspi_part>(), &words);
         write.map_err(because(GaspiError::Failed))
     }

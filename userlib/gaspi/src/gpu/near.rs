@@ -19,7 +19,7 @@ pub(crate) struct Near {
     /// The program asked for GPU memory.
     pub is_gpu: bool,
     /// Its memory.
-    _kept: Kept,
+    kept: Kept,
 }
 
 /// What has to stay as long as the segment is used.
@@ -34,6 +34,13 @@ enum Kept {
 pub(crate) struct Nears {
     known: HashMap<(usize, u8), Arc<Near>>,
     waiting: HashMap<(usize, u8), (Place, Vec<OwnedFd>)>,
+}
+
+impl Near {
+    /// Of this process.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.kept, Kept::Own { .. })
+    }
 }
 
 impl Gpus {
@@ -53,7 +60,7 @@ impl Gpus {
                 bytes: segment.data.len() as u64,
                 flags,
                 is_gpu: told.is_gpu,
-                _kept: Kept::Own { _segment: segment.clone() },
+                kept: Kept::Own { _segment: segment.clone() },
             })
         });
         self.set(begun, (me, id), near)
@@ -121,7 +128,7 @@ fn map(begun: &Begun, place: Place, fds: Vec<OwnedFd>) -> Option<Near> {
     };
     let address = data.address();
     let kept = Kept::Other { _memory: std::iter::once(data).chain(kept).collect() };
-    Some(Near { data: address, bytes: place.size, flags, is_gpu: told.is_gpu, _kept: kept })
+    Some(Near { data: address, bytes: place.size, flags, is_gpu: told.is_gpu, kept: kept })
 }
 
 impl Shared {

@@ -31,6 +31,16 @@ pub fn ends(name: &str, ranks: u16, body: impl FnOnce(&Gaspi)) -> Vec<ExitStatus
 
 /// The same of processes that begin by themselves; the body gets the rank.
 pub fn ends_with(name: &str, ranks: u16, body: impl FnOnce(u16)) -> Vec<ExitStatus> {
+    ends_told(name, ranks, &[], body)
+}
+
+/// The same with variables for all processes.
+pub fn ends_told(
+    name: &str,
+    ranks: u16,
+    variables: &[(&str, &str)],
+    body: impl FnOnce(u16),
+) -> Vec<ExitStatus> {
     if let Ok(rank) = std::env::var("GGAS_RANK") {
         body(rank.parse().expect("a rank"));
         return Vec::new();
@@ -49,6 +59,7 @@ pub fn ends_with(name: &str, ranks: u16, body: impl FnOnce(u16)) -> Vec<ExitStat
         command.args([&test(name), "--exact", "--nocapture", "--test-threads", "1"]);
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gaspi-{name}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
+        command.envs(variables.iter().copied());
         if let Some(hosts) = &hosts {
             hosts.place(&mut command, rank);
         }
