@@ -53,29 +53,46 @@ fn bench_alone(args: &[&str]) -> serde_json::Value {
     json
 }
 
+/// Three processes: a tree with a missing child, and shares of unlike length.
+const THREE: [&str; 5] = ["--nodes", "3", "--iterations", "2", "--sizes"];
+const ALL: &str =
+    "chosen host gsb btb dynamic static-direct static-half static-staged static-stores static-bulk";
+
+/// A collective of processes that share a GPU, by each method.
+fn shared_gpu(name: &str, ours: &str, sizes: &str) {
+    let own = format!("shared-gpu-{name}");
+    let json = bench_alone(&[&[own.as_str()], &THREE[..], &[sizes]].concat());
+    let found = methods(&json);
+    assert!(found.join(" ").starts_with(ours), "{name}: {found:?}");
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), sizes.split(',').count());
+    assert!(rows.iter().all(|row| row["errors"] == 0 && row["bytes"].is_u64()), "{name}");
+}
+
+// Several tests: together they took a minute on two cores, most of which is waiting.
 #[test]
-fn processes_that_share_a_gpu() {
-    // Three: a tree with a missing child, and shares of unlike length.
-    let common = ["--nodes", "3", "--iterations", "2", "--sizes", "8,20000,300000"];
-    let all = "chosen host gsb btb dynamic static-direct static-half static-staged static-stores static-bulk";
-    for (name, ours, sizes) in [
-        ("allreduce", all, common[5]),
-        ("reduce", all, "20000"),
-        ("broadcast", "chosen host gsb btb direct", "20000"),
-        ("allgather", &all.replace("btb ", ""), common[5]),
-        ("alltoall", "chosen host gsb", "8,20000"),
-        ("reduce-scatter", "chosen host gsb", "8,20000"),
-    ] {
-        let own = [format!("shared-gpu-{name}")];
-        let json = bench_alone(&[&[own[0].as_str()], &common[..5], &[sizes]].concat());
-        let found = methods(&json);
-        assert!(found.join(" ").starts_with(ours), "{name}: {found:?}");
-        let rows = json["rows"].as_array().expect("rows");
-        assert_eq!(rows.iter().filter(|row| row["method"] == "gsb").count(), sizes.split(',').count());
-        assert!(rows.iter().all(|row| row["errors"] == 0 && row["bytes"].is_u64()), "{name}");
-    }
-    let json = bench_alone(&[&["shared-gpu-allreduce", "--method", "static-half"], &common[..]].concat());
+fn processes_that_share_a_gpu_add() {
+    shared_gpu("allreduce", ALL, "8,20000,300000");
+    let json =
+        bench_alone(&[&["shared-gpu-allreduce", "--method", "static-half"], &THREE[..], &["8"]].concat());
     assert_eq!(json["rows"][0]["copies"], "1+1, 1+1");
+}
+
+#[test]
+fn processes_that_share_a_gpu_gather() {
+    shared_gpu("allgather", &ALL.replace("btb ", ""), "8,300000");
+}
+
+#[test]
+fn processes_that_share_a_gpu_reduce_and_scatter() {
+    shared_gpu("reduce", ALL, "20000");
+    shared_gpu("broadcast", "chosen host gsb btb direct", "20000");
+    shared_gpu("alltoall", "chosen host gsb", "8,20000");
+    shared_gpu("reduce-scatter", "chosen host gsb", "8,20000");
+}
+
+#[test]
+fn processes_that_share_several_gpus() {
     // On the executor, that of several GPUs has no option: its processes are told.
     let program = env!("CARGO_BIN_EXE_ggas");
     for (name, methods) in [
@@ -93,6 +110,10 @@ fn processes_that_share_a_gpu() {
         assert_eq!(right, methods.split(' ').count(), "{name}: {said}");
         assert!(methods.split(' ').all(|method| said.contains(&format!("\"{method}\""))), "{said}");
     }
+}
+
+#[test]
+fn processes_that_share_a_gpu_are_told_what_does_not_fit() {
     for (wrong, advice) in [
         (["--method", "gsb-btb"], "say how many by --gpus"),
         (["--sizes", "6"], "in multiples of 4"),
