@@ -7,7 +7,9 @@ use std::time::Duration;
 use ggas::Job as OverHosts;
 use ggas_coll::{Tuning, device_of};
 use ggas_kernels::Processor;
-use ggas_shared_gpu::{Collective, Config, Hierarchy, HierarchyConfig, HostChoice, HostChoices, Table};
+use ggas_shared_gpu::{
+    Collective, Config, Hierarchy, HierarchyConfig, HostChoice, HostChoices, Table, Through,
+};
 
 use crate::error::Doing;
 use crate::job::{Job, Line};
@@ -58,7 +60,8 @@ pub fn tune_hosts(options: &Options, runs: u32) -> Result<HostsTuned, BenchError
     let mut tuned =
         HostsTuned { choices: Vec::new(), rows: Vec::new(), keeps: place == 0, tells: ranks.rank() == 0 };
     for collective in Collective::TUNED {
-        let (lines, hosts) = measure(&job, &processor, collective, options.seed, runs, &sizes)?;
+        let Measured { lines, hosts, put } =
+            measure(&job, &processor, collective, options.seed, runs, &sizes)?;
         let errors = lines.iter().map(|line| line.errors).sum::<u64>();
         // Only rank 0 has the figures.
         let choice = |(from_bytes, across)| HostChoice { from_bytes, across };
@@ -69,13 +72,20 @@ pub fn tune_hosts(options: &Options, runs: u32) -> Result<HostsTuned, BenchError
             by_size: quickest(&sizes, &lines, across).into_iter().map(choice).collect(),
             measured_by: format!("{}, {} processes", versions(options.device), ranks.size()),
         };
-        let said = serde_json::to_vec(&(errors, own)).doing("saying what was chosen")?;
+        let said = serde_json::to_vec(&(errors, put, own)).doing("saying what was chosen")?;
         let all = ranks.exchange(&said, WITHIN).doing("telling what was chosen")?;
-        let (errors, own): (u64, HostChoices) =
-            serde_json::from_slice(&all[0]).doing("hearing what was chosen")?;
+        let heard = all.iter().map(|said| serde_json::from_slice(said));
+        let mut all: Vec<(u64, Vec<Put>, HostChoices)> =
+            heard.collect::<Result<_, _>>().doing("hearing what was chosen")?;
+        let bench = || bench(collective).to_owned();
+        let puts: Vec<&[Put]> = all.iter().map(|(_, put, _)| &put[..]).collect();
+        if let Some((errors, first)) = strayed(methods(collective), &puts) {
+            return Err(BenchError::WrongData { bench: bench(), errors, first });
+        }
+        let (errors, _, own) = all.swap_remove(0);
         if errors > 0 {
-            let (bench, first) = (bench(collective).to_owned(), "see the collective's vectors".to_owned());
-            return Err(BenchError::WrongData { bench, errors, first });
+            let first = "see the collective's vectors".to_owned();
+            return Err(BenchError::WrongData { bench: bench(), errors, first });
         }
         tuned.choices.push(own);
         let row =
@@ -85,7 +95,42 @@ pub fn tune_hosts(options: &Options, runs: u32) -> Result<HostsTuned, BenchError
     Ok(tuned)
 }
 
-/// At rank 0 the figures of a collective; how many hosts there are.
+/// Bytes that a process has put to other hosts by a way: through the memory that it names, and through the other one.
+type Put = [u64; 2];
+
+/// Of a collective.
+struct Measured {
+    /// At rank 0.
+    lines: Vec<Line>,
+    hosts: usize,
+    /// By way, in the order of [`methods`].
+    put: Vec<Put>,
+}
+
+/// A way that was not taken when it was asked for, by what all ranks have put by each: a figure of it would be one of another. How many
+/// bytes went wrong, and where; 1 where none went right.
+fn strayed(methods: &[&str], all: &[&[Put]]) -> Option<(u64, String)> {
+    methods.iter().enumerate().find_map(|(at, method)| {
+        let sum = |which: usize| all.iter().filter_map(|put| put.get(at)).map(|put| put[which]).sum::<u64>();
+        match [sum(0), sum(1)] {
+            [right, 0] if right > 0 => None,
+            [right, wrong] => {
+                let what =
+                    format!("`{method}` put {right} bytes through its memory, and {wrong} through the other");
+                Some((wrong.max(1), what))
+            }
+        }
+    })
+}
+
+/// What this process has put by a way.
+fn put(shared: &Shared, method: &str) -> Put {
+    let (Shared::Several(all), Some(across)) = (shared, across(method)) else { return [0; 2] };
+    let other = if across.through == Through::Host { Through::Gpu } else { Through::Host };
+    [across.through, other].map(|memory| all.put_bytes(memory))
+}
+
+/// The figures of a collective.
 fn measure(
     job: &OverHosts,
     processor: &Processor,
@@ -93,7 +138,7 @@ fn measure(
     seed: u64,
     runs: u32,
     sizes: &[u64],
-) -> Result<(Vec<Line>, usize), BenchError> {
+) -> Result<Measured, BenchError> {
     let ranks = job.membership();
     let most = sizes.iter().copied().max().unwrap_or(0) as usize;
     // A part of a vector is a float at least.
@@ -107,7 +152,7 @@ fn measure(
         sizes: sizes.to_vec(),
     };
     let within = Some(CELL * runs / CELL_RUNS);
-    let (mut lines, mut best, mut hosts) = (Vec::new(), BTreeMap::new(), 0);
+    let (mut lines, mut best, mut hosts, mut puts) = (Vec::new(), BTreeMap::new(), 0, Vec::new());
     for method in methods(collective) {
         let of = |table| Config { table, timeout: WITHIN, ..Config::default() };
         let config = HierarchyConfig {
@@ -125,10 +170,11 @@ fn measure(
         for bytes in sizes {
             lines.extend(side.measure(method, *bytes)?);
         }
+        puts.push(put(&side.shared, method));
         best = side.best;
         ranks.barrier(WITHIN).doing("meeting the other processes")?;
     }
-    Ok((lines, hosts))
+    Ok(Measured { lines, hosts, put: puts })
 }
 
 /// What has parts for each rank goes one way through each memory.
@@ -148,5 +194,21 @@ mod tests {
         assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)), "{all:?}");
         let parts = methods(Collective::Alltoall).iter().filter_map(|method| across(method));
         assert_eq!(parts.filter(|across| !across.whole).count(), 2);
+    }
+
+    #[test]
+    fn a_way_that_was_not_taken_is_named() {
+        let methods = ["host", "gpu"];
+        // Only the first of each host puts.
+        let (leader, other) = ([[8, 0], [16, 0]], [[0, 0]; 2]);
+        assert_eq!(strayed(&methods, &[&leader, &other, &leader]), None);
+        let (bytes, what) =
+            strayed(&methods, &[&leader, &[[8, 0], [0, 16]]]).expect("the second one went astray");
+        assert!(
+            bytes == 16 && what.contains("`gpu` put 16 bytes through its memory, and 16 through"),
+            "{what}"
+        );
+        let (bytes, what) = strayed(&methods, &[&[[0, 0], [16, 0]]]).expect("nothing was put");
+        assert!(bytes == 1 && what.contains("`host` put 0"), "{what}");
     }
 }
