@@ -4,7 +4,7 @@
 //! [`timed`]: whole systems on one thread, in virtual time, at the costs of a parameter file.
 
 pub mod deterministic;
-mod naps;
+pub(crate) mod naps;
 pub mod real_time;
 mod tasks;
 pub mod timed;

@@ -9,7 +9,7 @@ const POLL: (u64, u64) = (500, 50_000);
 
 /// Nanoseconds until a card is looked at again that has run, and napped for so long before; 0 where it moved anything, `None`
 /// where it need not be.
-pub(super) fn next(before: u64, moved: bool, need: Need) -> Option<u64> {
+pub(crate) fn next(before: u64, moved: bool, need: Need) -> Option<u64> {
     let (first, longest) = match need {
         Need::Nothing => return None,
         Need::Told | Need::Nap => NAP,

@@ -348,6 +348,30 @@ impl<W: Wire> Core<W> {
         self.hear_news();
     }
 
+    /// What is kept that is over when nothing is under way.
+    #[cfg(test)]
+    pub fn kept(&self) -> Vec<(&'static str, usize)> {
+        let long = &self.long;
+        let of_links = |count: fn(&Link<W::Peer>) -> u32| self.links.iter().map(count).sum::<u32>() as usize;
+        let kept = [
+            ("own", self.own.iter().map(VecDeque::len).sum()),
+            ("arrived", self.arrived.iter().map(VecDeque::len).sum()),
+            ("held", self.links.iter().map(|link| link.held.len()).sum()),
+            ("granted", of_links(|link| link.granted[0] + link.granted[1])),
+            ("lent", of_links(|link| link.lent[0] + link.lent[1])),
+            ("given", long.given.len()),
+            ("grants", long.incoming.grants.len()),
+            ("asked", long.asked.len()),
+            ("reading", long.reading.len()),
+            ("unwritten", long.unwritten.len()),
+            ("unread", long.unread.len()),
+            ("releases", long.releases.len()),
+            ("let go", long.let_go.len()),
+            ("reads", long.incoming.desk.kept()),
+        ];
+        kept.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
     pub fn clear_own(&mut self) {
         self.own.iter_mut().for_each(VecDeque::clear);
         self.note_arrivals();

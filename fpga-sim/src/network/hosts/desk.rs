@@ -80,6 +80,12 @@ impl Desk {
         !(state.asked.is_empty() && state.released.is_empty())
     }
 
+    /// Reads that are under way, or whose end nobody has asked for.
+    #[cfg(test)]
+    pub fn kept(&self) -> usize {
+        self.state().under_way.len()
+    }
+
     /// All is done, as far as the core knows.
     pub fn rest(&self) {
         let state = self.state();

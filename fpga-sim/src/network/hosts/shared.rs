@@ -100,6 +100,12 @@ impl<W: Wire> Shared<W> {
         })
     }
 
+    /// The core itself: who has it sees to what follows.
+    #[cfg(test)]
+    pub fn core(&self) -> MutexGuard<'_, Core<W>> {
+        self.core.try_lock().expect("one thread, which does not have it")
+    }
+
     /// Does something with the core, and sees to what follows from it.
     pub fn with_core<T>(&self, work: impl FnOnce(&mut Core<W>) -> T) -> T {
         self.work(self.lock(), true, work)

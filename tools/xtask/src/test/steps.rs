@@ -123,12 +123,25 @@ pub fn unit(context: &Context) -> Result<String> {
             ["nextest", "run", "--retries", "0", "--failure-output", "immediate-final", "--color", "never"];
         // One test more than there are cores, as tests wait now and then.
         let threads = (std::thread::available_parallelism().map_or(2, usize::from) + 1).to_string();
-        context.run("unit", cargo(&[&how[..], &["--test-threads", &threads], &all].concat()))?;
+        let args = [&how[..], &["--test-threads", &threads], &all].concat();
+        context.run("unit", with_seeds_of_the_day(cargo(&args)))?;
         return Ok("cargo nextest".into());
     }
-    context.run("unit", cargo(&[&["test", "--lib", "--bins", "--tests"][..], &all].concat()))?;
+    let args = [&["test", "--lib", "--bins", "--tests"][..], &all].concat();
+    context.run("unit", with_seeds_of_the_day(cargo(&args)))?;
     Ok("cargo test".into())
 }
+
+/// Networks of hosts are simulated there, others each day as in the step `sim`.
+fn with_seeds_of_the_day(mut command: Command) -> Command {
+    if std::env::var_os(HOSTS_FIRST).is_none() {
+        command.env(HOSTS_FIRST, (place::day() % DAYS * NETWORKS).to_string());
+    }
+    command
+}
+
+/// The variable that says which network of hosts is the first one.
+const HOSTS_FIRST: &str = "GGAS_HOSTS_FIRST";
 
 /// Networks of the step `sim`: a third of a minute of one core.
 const NETWORKS: u64 = 500;

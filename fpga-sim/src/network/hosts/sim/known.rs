@@ -58,7 +58,7 @@ fn deaths_are_known_at_once_with_rank_0_and_without() {
 #[test]
 fn a_loss_that_one_finds_is_the_others_loss() {
     let mut world = job();
-    world.processes[1].core.expel(2);
+    world.processes[1].core().expel(2);
     world.step(1);
     world.run(world.now() + 3 * SECOND);
     assert!(world.lost.contains_key(&(1, 2)) && world.lost.contains_key(&(2, 1)));

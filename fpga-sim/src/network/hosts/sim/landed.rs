@@ -54,7 +54,7 @@ fn memory_is_not_given_back_for_a_peer_that_has_what_was_not_sent() {
     for seed in 0..20 {
         let mut world = landed(seed);
         let tag = world.post_payload((0, 1), Kind::Put, LEAST, 1);
-        let mut bytes = world.processes[0].core.head_of(1).bytes().to_vec();
+        let mut bytes = world.processes[0].core().head_of(1).bytes().to_vec();
         message::add_releases(&[on_the_way(&world)], &mut bytes);
         world.messages.borrow_mut().come.entry(0).or_default().push_back(Came::Message(bytes));
         world.step(0);
@@ -100,6 +100,6 @@ fn a_landing_is_kept_when_its_peer_has_left() {
     world.leave(0);
     world.run(world.now() + SECOND);
     assert!(world.left.contains(&(1, 0)));
-    assert_eq!(world.processes[1].core.landings().len(), 1);
+    assert_eq!(world.processes[1].core().landings().len(), 1);
     world.check_quiet();
 }

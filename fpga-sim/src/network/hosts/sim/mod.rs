@@ -11,9 +11,11 @@
 //! * whom a write does not reach is taken for lost;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!
-//! `GGAS_HOSTS_SEEDS` says how many networks; `GGAS_HOSTS_SEED` which one alone, and every event is told.
+//! `GGAS_HOSTS_SEEDS` says how many networks, `GGAS_HOSTS_FIRST` from which on; `GGAS_HOSTS_SEED` which one alone, and every event is told.
+//! Here something simple stands for cards; [`cards`] has real ones.
 
 mod blocked;
+mod cards;
 mod known;
 mod landed;
 mod net;
@@ -44,6 +46,9 @@ pub enum Act {
     Still(Duration),
     /// Of a job, rank 0 takes a process for lost, and it rank 0.
     Lose,
+    /// A process's card gets work, or other VPIDs.
+    Work(usize),
+    Ports(usize),
 }
 
 impl World {
@@ -103,6 +108,8 @@ impl World {
                     self.lose(who);
                 }
             }
+            Act::Work(who) => self.command(who),
+            Act::Ports(who) => self.change_ports(who),
             Act::Still(time) => {
                 if let Some(who) = self.any_process() {
                     let until = &mut self.processes[who].still_until;
@@ -127,7 +134,10 @@ impl World {
         if self.processes[who].leaves.is_none() {
             let until = self.now() + LEAVE;
             self.processes[who].leaves = Some(until);
-            self.processes[who].core.leave();
+            if let Some(host) = &self.processes[who].host {
+                host.leave();
+            }
+            self.processes[who].core().leave();
             self.plan(until, Event::Step(who));
             self.step(who);
         }
@@ -137,6 +147,9 @@ impl World {
         let Some(who) = self.any_process() else { return };
         if self.processes[who].still_until > self.now() || self.processes[who].leaves.is_some() {
             return;
+        }
+        if self.cards {
+            return if self.random.u8(..4) == 0 { self.change_ports(who) } else { self.command(who) };
         }
         // More than there are credits, at times.
         let most = if self.random.u8(..8) == 0 { 1_000 } else { 100 };
@@ -162,7 +175,7 @@ impl World {
 
     /// What a seed says, and then quiet.
     fn live(&mut self, gentle: bool) {
-        let end = SECOND * self.random.u32(5..40);
+        let end = SECOND * if self.cards { self.random.u32(2..12) } else { self.random.u32(5..40) };
         let within = |random: &mut fastrand::Rng, most: Duration| most.mul_f64(random.f64());
         for _ in 0..self.random.u32(5..40) {
             let at = within(&mut self.random, end);
@@ -199,6 +212,14 @@ impl World {
         self.check_quiet();
     }
 
+    /// Nobody was lost but who died.
+    fn check_losses(&self) {
+        for (who, gone) in self.lost.keys() {
+            assert!(!self.processes[*gone].alive, "{who} took {gone} for lost, which lives");
+            assert!(!self.left.contains(&(*gone, *gone)), "{who} took {gone} for lost, which left");
+        }
+    }
+
     /// Those who have not lost each other reach each other; then all leave.
     fn part(&mut self) {
         let alive: Vec<usize> = self.at.iter().filter_map(|at| *at).collect();
@@ -227,18 +248,18 @@ impl World {
 }
 
 /// Says which network failed.
-struct Named(u64);
+struct Named(u64, &'static str);
 
 impl Drop for Named {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("again: GGAS_HOSTS_SEED={} cargo test -p extoll-sim --lib hosts::sim", self.0);
+            eprintln!("again: GGAS_HOSTS_SEED={} cargo test -p extoll-sim --lib {}", self.0, self.1);
         }
     }
 }
 
 fn simulate(seed: u64, told: bool) -> World {
-    let named = Named(seed);
+    let named = Named(seed, "hosts::sim::networks");
     let mut random = fastrand::Rng::with_seed(seed ^ 0x4057);
     let nodes = random.usize(2..5);
     let mut world = World::new(nodes, random.u64(..));
@@ -250,10 +271,7 @@ fn simulate(seed: u64, told: bool) -> World {
     let gentle = random.bool();
     world.live(gentle);
     if gentle {
-        for (who, gone) in world.lost.keys() {
-            assert!(!world.processes[*gone].alive, "{who} took {gone} for lost, which lives");
-            assert!(!world.left.contains(&(*gone, *gone)), "{who} took {gone} for lost, which left");
-        }
+        world.check_losses();
     }
     world.part();
     drop(named);

@@ -1,10 +1,9 @@
 //! What carries things in a simulation: connections, and the wire. Both keep order and lose nothing while the way is open; what
 //! is on a way that is cut waits for the cut to heal.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::RawFd;
-use std::rc::Rc;
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ggas_wire::{Event, Key, Led, Place, Taken, WireError};
@@ -125,10 +124,28 @@ pub struct Messages {
     pub taken_when_moved: Vec<(usize, usize)>,
 }
 
+/// The messages of all. On one thread, though cards ask for what could go to others.
+#[derive(Clone, Default)]
+pub struct Post(Arc<RwLock<Messages>>);
+
+impl Post {
+    pub fn new(messages: Messages) -> Post {
+        Post(Arc::new(RwLock::new(messages)))
+    }
+
+    pub fn borrow(&self) -> RwLockReadGuard<'_, Messages> {
+        self.0.try_read().expect("nobody changes them now")
+    }
+
+    pub fn borrow_mut(&self) -> RwLockWriteGuard<'_, Messages> {
+        self.0.try_write().expect("nobody has them now")
+    }
+}
+
 /// A process's end of the wire.
 pub struct SimWire {
     pub me: usize,
-    pub messages: Rc<RefCell<Messages>>,
+    pub messages: Post,
     /// Where long messages are written before they are sent, if there is such a place.
     pub room: Vec<u8>,
 }
@@ -157,6 +174,12 @@ impl Messages {
                 }
             }
         }
+    }
+
+    /// Whether the wire has something to tell a process.
+    pub fn has_come(&self, who: usize) -> bool {
+        self.come.get(&who).is_some_and(|come| !come.is_empty())
+            || self.ended.iter().any(|(by, ..)| *by == who)
     }
 
     /// Whether a way breaks now.
@@ -371,8 +394,9 @@ impl Wire for SimWire {
         Ok(come.len() + ended.len())
     }
 
+    /// There is no descriptor: who sleeps is woken when something comes.
     fn arm(&mut self) -> Option<(RawFd, bool)> {
-        None
+        Some((-1, !self.messages.borrow().has_come(self.me)))
     }
 }
 

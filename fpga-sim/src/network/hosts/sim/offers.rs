@@ -23,7 +23,7 @@ fn busy(seed: u64) -> World {
     world.processes[1].answers_only = true;
     (0..20).for_each(|_| world.post(0, 1, Kind::Notification));
     world.run(world.now() + SECOND);
-    world.processes[0].core.hold_back(true);
+    world.processes[0].core().hold_back(true);
     world
 }
 
@@ -45,7 +45,7 @@ fn what_is_to_be_read_is_told_of_before_the_wire_is_moved_on() {
         let mut world = busy(seed);
         let short = taken_before_moved(&mut world, 0, |world| world.post(0, 1, Kind::GetResponse));
         assert_eq!(short, 0, "it waits for others");
-        world.processes[0].core.let_all_go();
+        world.processes[0].core().let_all_go();
         let long = taken_before_moved(&mut world, 0, |world| {
             world.post_payload((0, 1), Kind::Put, LANDS + 1, 1);
         });
@@ -61,7 +61,7 @@ fn what_is_to_be_read_is_told_of_before_the_wire_is_moved_on() {
 fn who_has_something_to_read_is_told_of_more_in_one_message() {
     for seed in 0..20 {
         let mut world = met(seed);
-        world.processes[0].core.hold_back(true);
+        world.processes[0].core().hold_back(true);
         let before = world.messages.borrow().taken;
         let taken = [(); 4].map(|()| {
             world.send_payload((0, 1), Kind::Put, LANDS + 1, 1);
@@ -79,15 +79,15 @@ fn news_that_something_was_read_go_with_packets_that_wait_for_nobody() {
     let mut waited = 0;
     for seed in 0..40 {
         let mut world = met(seed);
-        world.processes[1].core.hold_back(true);
+        world.processes[1].core().hold_back(true);
         let tag = world.post_payload((0, 1), Kind::Put, LANDS + 1, 1);
         for _ in 0..1_000 {
-            if world.processes[1].core.holds() {
+            if world.processes[1].core().holds() {
                 break;
             }
             world.run(world.now() + Duration::from_micros(50));
         }
-        let waits = world.processes[1].core.holds();
+        let waits = world.processes[1].core().holds();
         waited += u32::from(waits);
         let taken = taken_before_moved(&mut world, 1, |world| world.post_bytes(1, 0));
         assert_eq!(taken, 1, "seed {seed}");

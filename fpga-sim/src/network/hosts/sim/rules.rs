@@ -24,7 +24,7 @@ fn all_who_break_the_rules_at_once_are_lost_at_once() {
         let cut = bytes[..bytes.len() - 1].to_vec();
         messages.come.entry(0).or_default().push_back(Came::Message(cut));
     }
-    let core = &mut world.processes[0].core;
+    let core = &mut world.processes[0].core();
     core.pump();
     assert_eq!(core.counts.malformed, 2);
     assert_eq!(PEERS.map(|peer| core.is_open(peer as u16)), [false, false]);

@@ -5,26 +5,21 @@ mod connections;
 mod hub;
 mod long;
 mod packets;
+mod process;
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_clock::{Clock, Manual};
 use ggas_wire::{MESSAGE_MAX, MESSAGE_MOST};
 
-use super::net::{Cuts, Item, Messages, SimWire, Tcp};
-use crate::network::fabric::First;
-use crate::network::hosts::core::Core;
-use crate::network::hosts::events::{Bounds, Connection};
-use crate::network::hosts::meeting::Meetings;
+use super::cards::Ledger;
+use super::net::{Cuts, Messages, Post, Tcp};
+use crate::network::hosts::events::Connection;
 use crate::network::hosts::message::payload_of;
-use crate::network::hosts::places::Places;
-use crate::network::hosts::seen::Seen;
-use crate::packet::{Class, Packet, Payload};
+pub use process::Process;
 
 pub const SILENCE: Duration = Duration::from_secs(5);
 /// After so long, at most, all is there again that a cut had held up.
@@ -66,6 +61,8 @@ pub enum Event {
     },
     /// The card runs, or something is due.
     Step(usize),
+    /// The program of a process goes on.
+    Program(usize),
     /// By now a process has to know that another is gone, which was so since then.
     Knows {
         who: usize,
@@ -78,58 +75,6 @@ pub enum Event {
         says: hub::Says,
     },
     Plan(super::Act),
-}
-
-pub struct Process {
-    pub node: u16,
-    pub core: Core<SimWire>,
-    pub seen: Arc<Seen>,
-    pub alive: bool,
-    pub leaves: Option<Duration>,
-    pub still_until: Duration,
-    /// Its card takes no requests.
-    pub answers_only: bool,
-    open: HashMap<Connection, (usize, usize)>,
-    waiting: VecDeque<Packet>,
-    /// Packets whose payloads are read, and the numbers of the reads.
-    reading: Vec<(Packet, u64)>,
-    /// Those whose payloads lie in a landing.
-    landed: Vec<Packet>,
-    departures: u32,
-    looks_at: Duration,
-}
-
-/// A card that has its next requests at once.
-struct Card {
-    /// With the payload, where it was written while the wire had it.
-    packets: Vec<(Packet, Option<Vec<u8>>)>,
-    /// So many more it can have, and whether it deals with them at once.
-    left: u8,
-    settles: bool,
-}
-
-impl First for Card {
-    fn is_free(&self) -> bool {
-        self.left > 0
-    }
-
-    fn take(&mut self, packet: &mut Packet) {
-        self.packets.push((packet.take(), None));
-        self.left = 0;
-    }
-
-    fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
-        let settled = self.settles && packet.payload.bytes().is_some();
-        if settled {
-            let written = (!bytes.is_empty()).then(|| bytes.to_vec());
-            if written.is_some() {
-                packet.payload = Payload::Placed(bytes.len() as u32);
-            }
-            self.packets.push((packet.take(), written));
-            self.left -= 1;
-        }
-        settled
-    }
 }
 
 /// Packets of one class from one process to another, and when they went.
@@ -153,7 +98,7 @@ pub struct World {
     events: BinaryHeap<Reverse<(Duration, u64)>>,
     what: HashMap<u64, Event>,
     number: u64,
-    pub messages: Rc<RefCell<Messages>>,
+    pub messages: Post,
     tcps: Vec<Tcp>,
     went: Ways,
     came: BTreeMap<(usize, usize, usize), usize>,
@@ -172,7 +117,16 @@ pub struct World {
     /// Those that cards took while the wire had them.
     pub placed: u64,
     pub unread: HashSet<(usize, usize)>,
-    slow: Duration,
+    pub slow: Duration,
+    /// Processes have cards, and what these were asked to do.
+    pub cards: bool,
+    /// Nothing worse happens than that things are late.
+    pub calm: bool,
+    /// The node of a VPID that is for most commands.
+    pub hot: Option<u16>,
+    /// Drivers look at no card that its network is to tell.
+    pub trusts: bool,
+    pub ledger: Ledger,
     /// Bytes of a message.
     message_max: usize,
     /// A job: its processes know each other, and process 0 tells who is gone.
@@ -205,7 +159,7 @@ impl World {
             events: BinaryHeap::new(),
             what: HashMap::new(),
             number: 0,
-            messages: Rc::new(RefCell::new(messages)),
+            messages: Post::new(messages),
             tcps: Vec::new(),
             went: BTreeMap::new(),
             came: BTreeMap::new(),
@@ -218,6 +172,11 @@ impl World {
             landed: 0,
             placed: 0,
             unread: HashSet::new(),
+            cards: false,
+            calm: false,
+            hot: None,
+            trusts: false,
+            ledger: Ledger::default(),
             message_max: if seed.is_multiple_of(4) { MESSAGE_MOST } else { MESSAGE_MAX },
             job: false,
             papers: None,
@@ -254,54 +213,6 @@ impl World {
             eprintln!("{at:?}: {event:?}");
         }
         event
-    }
-
-    /// A process begins at a node where none is.
-    pub fn start(&mut self, node: u16) {
-        let (me, nodes) = (self.processes.len(), self.at.len());
-        let mut random = self.random.fork();
-        let name = (me as u64 + 1) << 8; // what the simulation knows it by
-        let seen = Seen::new(nodes);
-        let address = ("sim".to_owned(), me.to_le_bytes().to_vec());
-        let random = Box::new(move || Ok(random.u64(..)));
-        let now = self.clock.now();
-        let mut meetings = Meetings::new((node, nodes), name, address, Bounds::of(SILENCE), random, now);
-        self.know_others(&mut meetings);
-        let wire = SimWire { me, messages: self.messages.clone(), room: vec![0; self.message_max] };
-        let mut core = Core::new(wire, meetings, Places::alone(nodes), self.clock.clone(), &seen);
-        core.hold_back(self.random.bool());
-        self.processes.push(Process {
-            node,
-            core,
-            seen,
-            alive: true,
-            leaves: None,
-            still_until: Duration::ZERO,
-            answers_only: false,
-            open: HashMap::new(),
-            waiting: VecDeque::new(),
-            reading: Vec::new(),
-            landed: Vec::new(),
-            departures: 0,
-            looks_at: EVER,
-        });
-        self.at[usize::from(node)] = Some(me);
-    }
-
-    /// A process is gone; its system says so where its host lives.
-    pub fn end(&mut self, who: usize, host_lives: bool) {
-        self.processes[who].alive = false;
-        let node = self.processes[who].node;
-        self.at[usize::from(node)] = None;
-        self.forget_memory(who);
-        let mut open: Vec<_> = self.processes[who].open.drain().map(|(_, tcp)| tcp).collect();
-        open.sort_unstable();
-        if host_lives {
-            open.into_iter().for_each(|(tcp, end)| self.put_on(tcp, 1 - end, Item::Fin));
-        } else {
-            self.crashed.insert(who, self.now());
-        }
-        self.tell_end(who, host_lives);
     }
 
     /// Something comes for a process at last: `None`, and again later, where its way is cut or it stands still.
@@ -355,9 +266,9 @@ impl World {
                         Some(tcp) => {
                             self.tcps[tcp].names[0] = Some(on);
                             self.processes[to].open.insert(on, (tcp, 0));
-                            self.processes[to].core.connected(on);
+                            self.processes[to].core().connected(on);
                         }
-                        None => self.processes[to].core.broke(on),
+                        None => self.processes[to].core().broke(on),
                     }
                     self.step(to);
                 }
@@ -372,81 +283,8 @@ impl World {
             }
             Event::Hub { to, says } => self.hear_hub(to, says),
             Event::Knows { who, gone, since } => self.check_knows(who, gone, since),
+            Event::Program(who) => self.run_program(who),
             Event::Plan(act) => self.act(act),
-        }
-    }
-
-    /// Runs a process: its lobby and its card.
-    pub fn step(&mut self, who: usize) {
-        if !self.processes[who].alive {
-            return;
-        }
-        // Else the card is the first to see what came.
-        if self.random.bool() {
-            self.processes[who].core.pump();
-        }
-        let next = self.processes[who].core.look();
-        for _ in 0..3 {
-            if self.processes[who].core.take_retry() {
-                for packet in std::mem::take(&mut self.processes[who].waiting) {
-                    self.send(who, packet);
-                }
-            }
-            for class in [Class::Response, Class::Request] {
-                while (class == Class::Response || !self.processes[who].answers_only)
-                    && self.random.u8(..8) > 0
-                    && let Some(packet) = self.processes[who].core.take(class)
-                {
-                    self.take(who, packet);
-                }
-            }
-            self.look_at_reads(who);
-            let (left, settles) = (self.random.u8(1..8), self.random.bool());
-            let mut card = Card { packets: Vec::new(), left, settles };
-            let hands_over = !self.processes[who].answers_only && self.random.bool();
-            let first = hands_over.then_some(&mut card as &mut dyn First);
-            let pumped = self.processes[who].core.pump_to(first);
-            for (packet, bytes) in card.packets {
-                if let Some(bytes) = bytes {
-                    self.placed(&packet, &bytes);
-                }
-                self.take(who, packet);
-            }
-            drop(self.processes[who].core.take_let_go());
-            for out in self.processes[who].core.take_out() {
-                self.obey(who, out);
-            }
-            if !pumped {
-                break;
-            }
-        }
-        if self.random.bool() {
-            self.processes[who].core.let_all_go();
-        }
-        self.flush();
-        self.watch(who);
-        self.reuse_sources();
-        let (now, process) = (self.now(), &mut self.processes[who]);
-        let soon =
-            !process.seen.has_arrivals() && !process.core.has_out() && !process.core.desk().is_called();
-        let soon = soon && !process.core.holds() && process.landed.is_empty();
-        let again = !soon || std::mem::take(&mut self.messages.borrow_mut().refused);
-        let next = next.map_or(EVER, |next| next.duration_since(self.clock.origin()));
-        let next =
-            if again { now + Duration::from_micros(100) } else { next.max(now + Duration::from_micros(1)) };
-        if next < process.looks_at || process.looks_at <= now {
-            process.looks_at = next;
-            if next < EVER {
-                self.plan(next, Event::Step(who));
-            }
-        }
-        if let Some(until) = self.processes[who].leaves {
-            if self.processes[who].core.has_left() {
-                self.left.insert((who, who));
-                self.end(who, true);
-            } else if until <= now {
-                self.end(who, true);
-            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::packet::ANYONE;
 
 impl World {
     /// Notes whom a process finds gone.
-    pub(super) fn watch(&mut self, who: usize) {
+    pub fn watch(&mut self, who: usize) {
         let seen = self.processes[who].seen.clone();
         let departures = seen.departures().load(Ordering::Relaxed);
         if std::mem::replace(&mut self.processes[who].departures, departures) == departures {
@@ -31,8 +31,8 @@ impl World {
     /// Whether packets may go from one process to another.
     pub fn is_up(&self, who: usize, to: usize) -> bool {
         let (process, node) = (&self.processes[who], self.processes[to].node);
-        process.core.has_heard(node)
-            && process.core.is_open(node)
+        process.core().has_heard(node)
+            && process.core().is_open(node)
             && process.seen.process(node) >> 8 == to as u64 + 1
     }
 
@@ -67,7 +67,7 @@ impl World {
     pub fn check_quiet(&self) {
         for (who, process) in self.processes.iter().enumerate().filter(|(_, process)| process.alive) {
             assert!(process.waiting.is_empty(), "{who}: {} packets wait", process.waiting.len());
-            assert!(!process.core.holds(), "{who} holds packets back");
+            assert!(!process.core().holds(), "{who} holds packets back");
         }
         self.check_long();
         for ((from, to, class), went) in &self.went {

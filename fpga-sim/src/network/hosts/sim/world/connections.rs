@@ -43,7 +43,7 @@ impl World {
             return;
         }
         if let Item::Accept = item {
-            let on = self.processes[to].core.accepted(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let on = self.processes[to].core().accepted(IpAddr::V4(Ipv4Addr::LOCALHOST));
             self.tcps[tcp].names[1] = Some(on);
             self.processes[to].open.insert(on, (tcp, 1));
             return self.step(to);
@@ -59,17 +59,17 @@ impl World {
         }
         match item {
             Item::Frame(body) => {
-                self.processes[to].core.heard(on, &body).expect("who speaks keeps to the rules")
+                self.processes[to].core().heard(on, &body).expect("who speaks keeps to the rules")
             }
             _ => {
                 self.processes[to].open.remove(&on);
-                self.processes[to].core.broke(on);
+                self.processes[to].core().broke(on);
             }
         }
         self.step(to);
     }
 
-    pub(super) fn obey(&mut self, who: usize, out: Out) {
+    pub fn obey(&mut self, who: usize, out: Out) {
         match out {
             Out::Call(node, on) => {
                 let at = self.delay();

@@ -83,7 +83,7 @@ impl World {
                 HubNews::Papers((0..self.at.len()).map(papers).collect())
             }
         };
-        self.processes[to].core.hear_hub(news);
+        self.processes[to].core().hear_hub(news);
         self.step(to);
     }
 

@@ -243,7 +243,7 @@ impl World {
         let messages = self.messages.borrow();
         // Who wrote to a landing when it was closed may write there still.
         for (who, address) in messages.opened.iter().filter(|(who, _)| self.processes[*who].alive) {
-            let kept = self.processes[*who].core.landings().contains(address);
+            let kept = self.processes[*who].core().landings().contains(address);
             assert!(kept, "{who} does not keep what it let others write");
         }
         assert!(messages.grants.is_empty() && messages.reads.is_empty(), "{:?}", messages.reads);
