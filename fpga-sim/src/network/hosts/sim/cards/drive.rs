@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::world::{EVER, Event, World};
-use super::host::Host;
+use super::host::{Host, Waits};
 use crate::card::Need;
 use crate::drivers::naps;
 use crate::network::hosts::core::Core;
@@ -134,6 +134,19 @@ impl World {
         }
     }
 
+    /// Posts some of what is to be posted.
+    fn post_some(&mut self, who: usize) -> bool {
+        let some = self.random.u32(1..24).min(self.host(who).to_post);
+        for _ in 0..some {
+            self.host(who).to_post -= 1;
+            self.post_command(who);
+            if self.host(who).waits != Waits::Sleeps && self.random.u8(..8) == 0 {
+                self.host(who).nic.progress();
+            }
+        }
+        some > 0
+    }
+
     /// A program's turn: takes notifications, posts, polls.
     pub(in super::super) fn run_program(&mut self, who: usize) {
         let now = self.now();
@@ -147,17 +160,10 @@ impl World {
             return self.plan(still, Event::Program(who));
         }
         let mut busy = self.consume(who);
-        if self.host(who).to_post > 0 {
-            busy = true;
-            for _ in 0..self.random.u32(1..24).min(self.host(who).to_post) {
-                self.host(who).to_post -= 1;
-                self.post_command(who);
-                if self.random.u8(..8) == 0 {
-                    self.host(who).nic.progress();
-                }
-            }
-        }
-        for _ in 0..[0, 1, 3, 12][self.random.usize(..4)] {
+        busy |= self.post_some(who);
+        let waits = self.host(who).waits;
+        let polls = [0, 1, 3, 12][self.random.usize(..4)];
+        for _ in 0..if waits == Waits::Sleeps { 0 } else { polls } {
             busy |= self.host(who).nic.progress();
         }
         busy |= self.consume(who);
@@ -165,9 +171,9 @@ impl World {
         if busy {
             host.busy_at = now;
         }
-        let spins = host.spins && now < host.busy_at + SPINS.1;
+        let spins = waits == Waits::Spins && now < host.busy_at + SPINS.1;
         let most = if spins { SPINS.0 } else { IDLE.1 };
-        if !spins && self.random.u8(..4) == 0 {
+        if waits == Waits::Sleeps && !busy || !spins && self.random.u8(..4) == 0 {
             let shared = self.processes[who].shared.clone();
             shared.rest_card();
             let host = self.host(who);

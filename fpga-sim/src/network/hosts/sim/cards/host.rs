@@ -94,6 +94,17 @@ impl Driver for Called {
     }
 }
 
+/// How a program waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// It has the card run now and then.
+    Polls,
+    /// Without a pause, for a while.
+    Spins,
+    /// It only looks at memory: others run the card.
+    Sleeps,
+}
+
 /// A process's card and what belongs to it.
 pub struct Host {
     pub nic: Arc<Nic>,
@@ -108,8 +119,8 @@ pub struct Host {
     /// When its program goes on, and how long it waits when it finds nothing to do.
     pub program_at: Duration,
     pub idle: Duration,
-    /// It polls without a pause for a while, as who waits for something; and when it last found something to do.
-    pub spins: bool,
+    /// What it does while it waits, and when it last found something to do.
+    pub waits: Waits,
     pub busy_at: Duration,
     /// Commands that it is to post.
     pub to_post: u32,
@@ -163,7 +174,7 @@ impl Host {
             nap: 0,
             program_at: EVER,
             idle: Duration::ZERO,
-            spins: random.bool(),
+            waits: [Waits::Polls, Waits::Spins, Waits::Sleeps][random.usize(..3)],
             busy_at: Duration::ZERO,
             to_post: 0,
             ports: Vec::new(),
