@@ -4,6 +4,7 @@
 mod calls;
 mod deaths;
 mod libraries;
+mod pieces;
 mod places;
 mod programs;
 #[path = "../gmpi/random/mod.rs"]

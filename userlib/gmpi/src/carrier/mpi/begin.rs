@@ -12,7 +12,7 @@ use crate::{Class, Status, layout};
 impl Mpi {
     /// Whether the library may not have the address of this memory, or its bytes do not lie together there. Reductions that do not wait are added up by the host's instructions,
     /// also in libraries that take GPU memory elsewhere: Open MPI 4.1.4 ended by SIGSEGV.
-    fn stages(&self, span: &Span, operation: &Operation) -> bool {
+    pub(super) fn stages(&self, span: &Span, operation: &Operation) -> bool {
         let gpu = span.memory.device_buffer().is_some();
         let adds = matches!(operation, Operation::Reduce { .. } | Operation::Allreduce { .. });
         let shut = adds || self.unshareable.get(span.index).is_some_and(|shut| *shut);
@@ -20,7 +20,7 @@ impl Mpi {
     }
 
     /// The call of an operation, without its buffers; what is sent, and what is received into.
-    fn call<'a>(
+    pub(super) fn call<'a>(
         &self,
         operation: &'a Operation,
     ) -> Result<(Call, Option<&'a Span>, Option<&'a Span>), Class> {
@@ -45,7 +45,7 @@ impl Mpi {
         let rank = |rank: &u32| *rank as i32;
         Ok(match operation {
             Operation::Send { at, of, to, tag, comm } => {
-                typed(&mut call, shim::SEND, *comm, at.len, *of)?;
+                typed(&mut call, shim::SEND, *comm, at.len, self.pieces.type_of(at.len, *of))?;
                 (call.rank, call.tag) = (rank(to), *tag);
                 (call, Some(at), None)
             }

@@ -4,6 +4,7 @@
 mod begin;
 mod compile;
 mod meet;
+mod pieces;
 mod shim;
 mod stage;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use ggas::kernels::KernelMem;
 use ggas_clock::Clock;
 
+use self::pieces::Pieces;
 use self::shim::{Shim, Told};
 use self::stage::{Copied, Stage};
 use super::{Carrier, Comm, Operation, Place, Token, Type, Win};
@@ -60,6 +62,7 @@ pub struct Mpi {
     /// Of attached memory, by its number: whether it is a GPU's that the library may not have, as one that opens IPC handles fails, or
     /// worse, where there is none.
     unshareable: Vec<bool>,
+    pieces: Pieces,
     stage: Stage,
     comms: Vec<Option<Place>>,
     windows: Vec<Option<Window>>,
@@ -146,6 +149,7 @@ impl Mpi {
             staging,
             takes_gpu,
             unshareable: Vec::new(),
+            pieces: Pieces::default(),
             stage: Stage::default(),
             comms: Vec::new(),
             windows: Vec::new(),
@@ -162,6 +166,7 @@ impl Mpi {
         mpi.note_comm(0)
             .and_then(|()| mpi.note_comm(1))
             .map_err(|class| mpi.failed("MPI_Comm_dup", class))?;
+        mpi.agree_on_pieces()?;
         Ok(mpi)
     }
 
@@ -188,7 +193,7 @@ impl Mpi {
             Copied::Own(mut came) if keeps => {
                 match ended {
                     Ok(()) if receives => came.truncate(bytes),
-                    Ok(()) | Err(Class::TRUNCATE) => {}
+                    Ok(()) | Err(Class::TRUNCATE) => came.truncate(room as usize),
                     Err(_) => came.clear(),
                 }
                 if !came.is_empty() {
@@ -208,6 +213,21 @@ impl Mpi {
                 Ok(())
             }
         }
+    }
+
+    /// A message that the library has.
+    fn probe_library(
+        &self,
+        comm: Comm,
+        from: Option<u32>,
+        tag: Option<i32>,
+    ) -> Result<Option<Status>, Class> {
+        let from = from.map_or(layout::GMPI_ANY_SOURCE, |rank| rank as i32);
+        let tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
+        let (mut found, mut told) = (0, Told::default());
+        // SAFETY: the communicator is one.
+        class(unsafe { (self.shim.probe)(comm as i32, from, tag, &mut found, &mut told) })?;
+        Ok((found != 0).then(|| status_of(told)))
     }
 
     /// A member of the world.
@@ -248,18 +268,22 @@ impl Carrier for Mpi {
     }
 
     fn has_room(&self, _: &Operation) -> bool {
-        self.started.len() < MOST
+        self.started.len() + self.pieces.under_way() < MOST
     }
 
     fn start(&mut self, operation: &Operation) -> Result<Token, Class> {
         match operation {
             Operation::Flush { rank, win } => self.flush(*rank, *win),
+            _ if self.pieces.is_on() => self.start_message(operation, None),
             _ => self.begin(operation, None),
         }
     }
 
     fn start_short(&mut self, operation: &Operation, bytes: &[u8]) -> Result<Token, Class> {
-        self.begin(operation, Some(bytes))
+        match self.pieces.is_on() {
+            true => self.start_message(operation, Some(bytes)),
+            false => self.begin(operation, Some(bytes)),
+        }
     }
 
     fn landed(&mut self, token: Token) -> Option<Landed> {
@@ -269,6 +293,9 @@ impl Carrier for Mpi {
     fn test(&mut self, token: Token) -> Option<Result<Status, Class>> {
         if let Some(ended) = self.flushed.remove(&token) {
             return Some(ended.map(|()| Status::EMPTY));
+        }
+        if Pieces::is_of(token) {
+            return self.test_message(token);
         }
         let (mut over, mut told) = (0, Told::default());
         self.started.get(&token)?;
@@ -295,6 +322,9 @@ impl Carrier for Mpi {
 
     fn forget(&mut self, token: Token) {
         self.landed.remove(&token);
+        if Pieces::is_of(token) {
+            return self.forget_message(token);
+        }
         if self.one_sided.iter().any(|(.., one_sided)| *one_sided == token) {
             return;
         }
@@ -324,17 +354,15 @@ impl Carrier for Mpi {
 
     fn probe(&mut self, comm: Comm, from: Option<u32>, tag: Option<i32>) -> Result<Option<Status>, Class> {
         self.place_of(comm)?;
-        let from = from.map_or(layout::GMPI_ANY_SOURCE, |rank| rank as i32);
-        let tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
-        let (mut found, mut told) = (0, Told::default());
-        // SAFETY: the communicator is one.
-        class(unsafe { (self.shim.probe)(comm as i32, from, tag, &mut found, &mut told) })?;
-        Ok((found != 0).then(|| status_of(told)))
+        if self.pieces.is_on() {
+            return self.probe_kept(comm, from, tag, |mpi| mpi.probe_library(comm, from, tag));
+        }
+        self.probe_library(comm, from, tag)
     }
 
     fn progress(&mut self) -> bool {
-        // The library works when it is asked.
-        false
+        // The library works when it is asked; pieces have to be.
+        self.step_messages()
     }
 
     fn split(&mut self, of: Comm, color: Option<u32>, key: i32) -> Result<Option<Comm>, GmpiError> {

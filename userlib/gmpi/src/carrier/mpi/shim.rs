@@ -8,7 +8,7 @@ use crate::GmpiError;
 use crate::library::{functions, said};
 
 /// `GMPI_SHIM_VERSION`.
-const VERSION: c_int = 4;
+const VERSION: c_int = 5;
 
 pub const SEND: i32 = 1;
 pub const RECV: i32 = 2;
@@ -22,6 +22,9 @@ pub const PUT: i32 = 9;
 pub const GET: i32 = 10;
 pub const GATHER: i32 = 11;
 pub const SCATTER: i32 = 12;
+pub const SEND_PIECE: i32 = 13;
+pub const RECV_PIECE: i32 = 14;
+pub const RECV_TAKEN: i32 = 15;
 
 /// `struct gmpi_shim_call`.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +64,13 @@ functions! {
     start: "gmpi_shim_start" (*const Call, *mut u64) -> c_int;
     test: "gmpi_shim_test" (u64, *mut i32, *mut Told) -> c_int;
     forget: "gmpi_shim_forget" (u64, i32);
+    test_cancelled: "gmpi_shim_test_cancelled" (u64, *mut i32, *mut Told) -> c_int;
+    cancel: "gmpi_shim_cancel" (u64);
     send: "gmpi_shim_send" (*const c_void, c_int, c_int) -> c_int;
     receive: "gmpi_shim_receive" (*mut c_void, c_int, c_int) -> c_int;
     probe: "gmpi_shim_probe" (c_int, c_int, c_int, *mut i32, *mut Told) -> c_int;
+    take: "gmpi_shim_take" (c_int, c_int, c_int, *mut i32, *mut u64, *mut Told) -> c_int;
+    pieces: "gmpi_shim_pieces" (*mut i32) -> c_int;
     split: "gmpi_shim_split" (c_int, c_int, c_int, c_int, *mut i32) -> c_int;
     free: "gmpi_shim_free" (c_int);
     window: "gmpi_shim_window" (c_int, *mut c_void, u64, *mut i32) -> c_int;
