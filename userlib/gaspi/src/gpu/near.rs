@@ -128,7 +128,7 @@ fn map(begun: &Begun, place: Place, fds: Vec<OwnedFd>) -> Option<Near> {
     };
     let address = data.address();
     let kept = Kept::Other { _memory: std::iter::once(data).chain(kept).collect() };
-    Some(Near { data: address, bytes: place.size, flags, is_gpu: told.is_gpu, kept: kept })
+    Some(Near { data: address, bytes: place.size, flags, is_gpu: told.is_gpu, kept })
 }
 
 impl Shared {
