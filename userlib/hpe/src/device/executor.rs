@@ -83,7 +83,7 @@ impl ExecutorDevice {
     pub fn new(id: DeviceId) -> Result<ExecutorDevice, HpeError> {
         let shared = Arc::new(Shared::default());
         let engine = shared.clone();
-        let thread = Worker::spawn(format!("hpe-copies-{}", id.number()), move || engine.run())
+        let thread = Worker::spawn(&format!("hpe-copies-{}", id.number()), move || engine.run())
             .map_err(|error| HpeError::System { what: "starting a copy engine", error })?;
         Ok(ExecutorDevice { id, shared, engine: Mutex::new(Some(thread)), generation: fork::watch() })
     }

@@ -68,7 +68,7 @@ impl Station {
     pub fn start(shared: Arc<Shared>, runtime: &Arc<Inner>, staging: Staging) -> Result<Worker, HpeError> {
         let (runtime, busy, counters) = (Arc::downgrade(runtime), Vec::new(), Counters::default());
         let station = Station { shared, runtime, staging, busy, counters };
-        Worker::spawn("hpe-station".to_owned(), move || station.serve())
+        Worker::spawn("hpe-station", move || station.serve())
             .map_err(|error| HpeError::System { what: "starting a station", error })
     }
 

@@ -96,7 +96,7 @@ impl Server {
     pub fn start(rings: OwnedFd, keeping: Arc<Keeping>) -> Result<Server, HpeError> {
         let (stopped, stop) = pipe()?;
         // Without signals: a handler of the program that it ran, and that touched an object, would wait for this very thread.
-        let thread = Worker::spawn("hpe-faults".to_owned(), move || run(&rings, &stopped, &keeping))
+        let thread = Worker::spawn("hpe-faults", move || run(&rings, &stopped, &keeping))
             .map_err(|error| HpeError::System { what: "starting a thread for faults", error })?;
         Ok(Server { stop, thread: Some(thread), generation: fork::watch() })
     }
