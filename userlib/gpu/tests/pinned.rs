@@ -15,7 +15,7 @@ fn copies_reach_page_locked_memory_part_by_part() {
 
 #[test]
 fn late_copies_are_done_later_and_keep_what_they_use() {
-    in_a_child("late", None);
+    in_a_child("late_copies", None);
 }
 
 /// A function of the driver that is only in this one: it is loaded already.
@@ -49,7 +49,7 @@ fn later(begins: bool) {
 
 #[test]
 #[ignore = "runs as the child of the other test"]
-fn late() {
+fn late_copies() {
     let gpu = Gpu::open(0).unwrap();
     let memory = gpu.alloc(1000).unwrap();
     let data: Vec<u8> = (0..250).cycle().take(1000).collect();
