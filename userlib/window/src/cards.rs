@@ -67,7 +67,10 @@ impl Window {
         let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
-        let traced = (rank, Trace::asked(None, rank, nodes.len()));
+        // Nodes are the trace's ranks: of others two windows would write to one file.
+        let are_ranks = nodes.iter().enumerate().all(|(at, node)| at == usize::from(*node));
+        let trace = if are_ranks { Trace::asked(None, rank, nodes.len()) } else { None };
+        let traced = (rank, trace);
         let part = Part::new(node, processor, traced, nodes, &parts, &info, timeout)?;
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());

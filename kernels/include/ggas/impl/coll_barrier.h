@@ -15,14 +15,15 @@ template <class Team> GGAS_FN int enter(Team &team, ggas_group *g, uint32_t line
 
 template <class Team> GGAS_FN int barrier_master(Team &team, ggas_group *g, ggas_order order, uint32_t line)
 {
-	if (int error = enter(team, g, line))
+	uint64_t marks = ggas_load_near(&g->poisoned);
+	if (int error = team.meet(marks & GGAS_GROUP_POISONED ? GGAS_ERR_POISONED : GGAS_OK, line))
 		return error;
 	if (releases(order) && g->posted) {
 		perform_stores(g, team.thread(), team.threads());
 		if (int error = team.meet(GGAS_OK, line))
 			return error;
 	}
-	if (GGAS_RARE(is_traced(g)) && team.thread() == 0)
+	if (GGAS_RARE(marks & GGAS_GROUP_TRACED) && team.thread() == 0)
 		trace_master(g);
 	uint64_t epoch = g->barrier_epoch + 1;
 	int status = GGAS_OK;

@@ -65,8 +65,6 @@ public:
 	GGAS_FN void begin(channel_call what, uint64_t packets, uint32_t root = 0, ggas_order order = ggas_order::relaxed)
 	{
 		ggas_syncthreads();
-		if (GGAS_RARE(status_ != GGAS_OK))
-			status_ = poisoned_or_traced(g_, what, packets, root);
 		/* The loads come meanwhile. */
 		if (releases(order) && ggas_thread() < sayers)
 			ggas_fence_release();
@@ -74,6 +72,8 @@ public:
 			perform_stores(g_, ggas_thread(), ggas_threads());
 			ggas_syncthreads();
 		}
+		if (GGAS_RARE(status_ != GGAS_OK))
+			status_ = poisoned_or_traced(g_, what, packets, root);
 		epoch_++;
 		begun_ = static_cast<uint32_t>(begun_offset(nodes_)) + ggas_block() * static_cast<uint32_t>(area_flags(nodes_));
 		packed_ = packed_offset(nodes_);

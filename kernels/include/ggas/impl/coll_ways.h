@@ -154,10 +154,12 @@ template <ggas_way Way, class Team, class T, class Op>
 GGAS_FN int by_way(Team team, ggas_group *g, ggas_order order, uint32_t root, bool everywhere, const T *in, T *out,
 		   uint64_t count, const Op &op, uint32_t line)
 {
+	/* Loaded with the group's other words, so that nothing waits for it alone. */
+	bool traced = is_traced(g);
 	if (root >= g->nodes)
 		return GGAS_ERR_ARGUMENT;
 	uint32_t parts = Way == ggas_way::all_to_all ? g->nodes : 1;
-	if (GGAS_RARE(is_traced(g)) && team.thread() == 0)
+	if (GGAS_RARE(traced) && team.thread() == 0)
 		trace_way(g, Way, root, everywhere, count, sizeof(T));
 	return staged<T>(team, g, order, count, parts, line, [&](auto &round, uint64_t first, uint64_t size) -> int {
 		reduction<T, Op> r = { g->node, g->nodes, root, everywhere, in + first, out + first, size, op };
