@@ -7,7 +7,7 @@
 //! live: when it breaks, or stays silent, the other process is gone, and stays so. Credits per peer and class bound what waits
 //! at a receiver, and keep requests from blocking responses.
 //!
-//! The processes of a job [know each other](known) by rank 0, and [meet](wired) only where one does not hear the other.
+//! The processes of a job know each other by rank 0, and meet only where one does not hear the other.
 //!
 //! In a job over hosts a node may have several processes, its ranks. Meetings and links are between processes, and what they call
 //! a node is a process there, numbered by its rank; `places.rs` says which of them an address is of.
