@@ -307,13 +307,14 @@ impl<W: Wire> Core<W> {
 
     /// Tells peers of credits that no packet has told them of.
     fn tell_owed(&mut self) {
-        while let Some(node) = self.owed.front().copied() {
+        for _ in 0..self.owed.len() {
+            let Some(node) = self.owed.pop_front() else { return };
             let link = &mut self.links[usize::from(node)];
             let owes = (0..2).any(|class| link.taken[class].wrapping_sub(link.told[class]) >= TELL);
             link.ways.used |= owes;
             if owes && !link.held.is_empty() {
                 match self.let_go(node) {
-                    Ok(Taken::Later) => return,
+                    Ok(Taken::Later) => self.owed.push_back(node), // others may have room
                     Ok(Taken::Yes) => {}
                     Err(error) => self.give_up(node, &error),
                 }
@@ -321,11 +322,10 @@ impl<W: Wire> Core<W> {
                 let head = Head { ticket, taken: link.taken };
                 match self.wire.send(peer, &head.bytes()) {
                     Ok(Taken::Yes) => link.told = link.taken,
-                    Ok(Taken::Later) => return,
+                    Ok(Taken::Later) => self.owed.push_back(node),
                     Err(error) => tracing::warn!("node {node} hears of no credits: {error}"),
                 }
             }
-            self.owed.pop_front();
         }
     }
 

@@ -94,13 +94,14 @@ impl<W: Wire> Core<W> {
         }
     }
 
-    /// Says what there is room for.
+    /// Says what there is room for. There may be none for one process alone, which is stopped.
     pub(super) fn tell_words(&mut self) {
         let Core { words: Words { words, parted }, links, wire, waits, seen, .. } = self;
         let mut full = false;
         let mut send = |peer: W::Peer, message: &[u8]| {
-            full = full || matches!(wire.send(peer, message), Ok(Taken::Later));
-            !full
+            let later = matches!(wire.send(peer, message), Ok(Taken::Later));
+            full |= later;
+            !later
         };
         words.retain(|(node, word)| {
             let link = &links[usize::from(*node)];

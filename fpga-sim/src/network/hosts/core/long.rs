@@ -325,13 +325,14 @@ impl<W: Wire> Core<W> {
 
     /// Tells peers what of theirs has been read.
     pub(super) fn tell_released(&mut self) {
-        let mut unmet = Vec::new();
+        // Of processes that are not met, and of those for which there is no room.
+        let (mut kept, mut full) = (Vec::new(), Vec::new());
         while let Some((node, of, _)) = self.long.releases.front().copied() {
             let link = &self.links[usize::from(node)];
             let same = self.long.releases.iter().take_while(|release| (release.0, release.1) == (node, of));
             let ids: Vec<u64> = same.take(RELEASES).map(|release| release.2).collect();
-            if link.ticket == of && link.answer.is_none() {
-                unmet.extend(ids.iter().map(|id| (node, of, *id)));
+            if link.ticket == of && (link.answer.is_none() || full.contains(&node)) {
+                kept.extend(ids.iter().map(|id| (node, of, *id)));
             } else if let (Some(ticket), Some(peer), true) = (link.answer, link.peer, link.ticket == of) {
                 self.buffer.clear();
                 self.buffer.extend_from_slice(&Head { ticket, taken: link.taken }.bytes());
@@ -340,12 +341,15 @@ impl<W: Wire> Core<W> {
                 self.links[usize::from(node)].ways.used = true;
                 match self.wire.send(peer, &self.buffer) {
                     Ok(Taken::Yes) => self.links[usize::from(node)].told = taken,
-                    Ok(Taken::Later) => break,
+                    Ok(Taken::Later) => {
+                        full.push(node);
+                        kept.extend(ids.iter().map(|id| (node, of, *id)));
+                    }
                     Err(error) => tracing::warn!("node {node} does not hear what was read: {error}"),
                 }
             }
             self.long.releases.drain(..ids.len());
         }
-        self.long.releases.extend(unmet);
+        self.long.releases.extend(kept);
     }
 }

@@ -22,6 +22,7 @@ mod landed;
 mod net;
 mod offers;
 mod rules;
+mod stopped;
 mod world;
 
 use std::time::Duration;

@@ -105,6 +105,8 @@ pub struct Messages {
     pub refused: bool,
     /// The wire says that it reaches nobody.
     pub unreached: bool,
+    /// Processes that are stopped: the wire has no room for what is to go there.
+    pub full: HashSet<usize>,
     /// The wire takes what it is given, and none of it comes, as behind a firewall.
     pub swallows: bool,
     /// Memory that others may read: whose, and where.
@@ -309,7 +311,7 @@ impl Wire for SimWire {
         if messages.unreached {
             return Err(WireError::Word { value: "nobody".to_owned() });
         }
-        if messages.refuses() {
+        if messages.refuses() || messages.full.contains(&peer) {
             return Ok(Taken::Later);
         }
         messages.taken += 1;
