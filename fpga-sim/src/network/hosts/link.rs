@@ -132,8 +132,9 @@ pub(super) struct Intake<'a, P, G> {
     /// It had some.
     pub at_once: bool,
     pub owed: &'a mut VecDeque<u16>,
-    /// Who is known before it says anything, and what was said but packets.
+    /// Who is known before it says anything, whether such may begin now, and what was said but packets.
     pub known: Option<&'a Known>,
+    pub may_open: bool,
     pub told: &'a mut Vec<(u16, Told)>,
     pub retry: &'a mut bool,
     pub incoming: &'a mut Incoming,
@@ -281,7 +282,8 @@ impl<P, G> Intake<'_, P, G> {
     #[cold]
     fn opens(&mut self, node: u16, ticket: u64) -> bool {
         let Some((known, link)) = self.known.zip(self.links.get_mut(usize::from(node))) else { return false };
-        let process = known.process(node).filter(|_| node != self.me && !link.over && link.ticket == 0);
+        let may = self.may_open && node != self.me && !link.over && link.ticket == 0;
+        let process = known.process(node).filter(|_| may);
         let Some(process) = process.filter(|_| known.ticket(node) == ticket) else { return false };
         (link.ticket, link.era) = (ticket, self.incoming.seen.number(node, process));
         self.told.push((node, Told::Opened));

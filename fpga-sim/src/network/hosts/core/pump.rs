@@ -38,6 +38,7 @@ impl<W: Wire> Core<W> {
             at_once: false,
             owed,
             known: meetings.known.as_ref(),
+            may_open: !meetings.leaving, // to whom this process says no goodbye, it would be lost
             told: &mut told,
             retry,
             incoming,

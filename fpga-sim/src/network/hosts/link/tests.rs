@@ -28,6 +28,7 @@ struct Taking {
     landings: Landings<()>,
     releases: VecDeque<(u16, u64, u64)>,
     known: Option<Known>,
+    leaving: bool,
     told: Vec<(u16, Told)>,
 }
 
@@ -38,12 +39,26 @@ impl Taking {
         let incoming = Incoming::new(&Seen::new(links.len()), false);
         let (arrived, landings, owed, releases) = Default::default();
         let (first, known, told) = (None, None, Vec::new());
-        Taking { links, arrived, first, owed, retry: false, incoming, landings, releases, known, told }
+        Taking {
+            links,
+            arrived,
+            first,
+            owed,
+            retry: false,
+            incoming,
+            landings,
+            releases,
+            known,
+            leaving: false,
+            told,
+        }
     }
 
     fn intake(&mut self) -> Intake<'_, (), ()> {
         let places = Places::alone(self.links.len());
-        let Taking { links, arrived, owed, retry, incoming, landings, releases, known, told, .. } = self;
+        let Taking {
+            links, arrived, owed, retry, incoming, landings, releases, known, leaving, told, ..
+        } = self;
         Intake {
             links,
             arrived,
@@ -51,6 +66,7 @@ impl Taking {
             at_once: false,
             owed,
             known: known.as_ref(),
+            may_open: !*leaving,
             told,
             retry,
             incoming,

@@ -49,6 +49,10 @@ fn the_first_that_comes_needs_the_ticket_that_only_processes_of_the_job_can_have
     let mut late = job();
     late.links[2].over = true;
     assert!(matches!(late.take(&first), Err(Unfit::Foreign)));
+    // Nor does anybody begin with a process that leaves.
+    let mut leaves = Taking { leaving: true, ..job() };
+    assert!(matches!(leaves.take(&first), Err(Unfit::Foreign)));
+    assert!(leaves.told.is_empty() && leaves.links[2].ticket == 0);
 }
 
 #[test]
