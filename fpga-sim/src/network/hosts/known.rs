@@ -20,7 +20,7 @@ pub(super) struct Known {
     wires: Vec<Option<(String, Vec<u8>)>>,
     come: bool,
     /// So long somebody waits for them.
-    pub until: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl Known {
@@ -45,9 +45,9 @@ impl Known {
         }
     }
 
-    /// Whether it may still be told how to reach a process, and nobody has waited too long for that.
-    pub fn waits(&mut self, now: Instant, until: Instant) -> bool {
-        !self.come && *self.until.get_or_insert(until) > now
+    /// How long it may still be told how to reach processes: `until` then, or since somebody waited for that before. `None`: it was told all.
+    pub fn waits(&mut self, until: Instant) -> Option<Instant> {
+        (!self.come).then(|| *self.until.get_or_insert(until))
     }
 
     pub fn process(&self, node: u16) -> Option<u64> {
@@ -107,13 +107,15 @@ mod tests {
     fn what_does_not_fit_is_left_to_meetings() {
         let mut known = Known::new([7; 16], 0, vec![5, 6, 7]);
         let now = Instant::now();
-        assert!(known.waits(now, now + std::time::Duration::from_secs(1)) && known.papers(1).is_none());
+        assert_eq!(known.waits(now), Some(now));
+        assert_eq!(known.waits(now + std::time::Duration::from_secs(1)), Some(now));
+        assert!(known.papers(1).is_none());
         let mut old = Known::own("tcp", &[1; 16]);
         old[8] += 1;
         known.hear(&[None], "tcp"); // of another job
         known.hear(&[None, Some(old), Some(Known::own("verbs", &[2; 16]))], "tcp");
         assert!((0..3).all(|node| known.papers(node).is_none()));
-        assert!(!known.waits(now, now));
+        assert_eq!(known.waits(now), None);
         known.hear(&vec![Some(Known::own("tcp", &[3; 16])); 3], "tcp"); // what came first counts
         assert!(known.papers(1).is_none());
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::events::{Bounds, Connection, End, News, Out};
-use super::meeting::{Calling, Meetings, State, Up};
+use super::meeting::{Calling, Meetings, Node, State, Up};
 use super::proof::{Answer, Hello, Papers, Word};
 use ggas_members::meeting::bad;
 
@@ -71,11 +71,14 @@ impl Meetings {
         }
     }
 
-    /// A process broke the rules of packets, or cannot be reached.
+    /// A process broke the rules of packets, or cannot be reached. Who has left before is not lost by that.
     pub fn expel(&mut self, node: u16) {
-        if matches!(self.nodes[usize::from(node)].state, State::Up(_)) || self.is_wired(node) {
-            self.gone(node, End::Lost);
-        }
+        let end = match &self.nodes[usize::from(node)] {
+            Node { wired: Some(wired), .. } => wired.end(),
+            Node { state: State::Up(up), .. } => up.end(),
+            _ => return,
+        };
+        self.gone(node, end);
     }
 
     /// Says goodbye to all, with what `counts` says of packets sent and taken.
@@ -170,7 +173,7 @@ impl Meetings {
                 }
                 let over = up.broke.map_or(up.silent >= silence, |until| until <= now);
                 if over || passes(unreached) {
-                    let end = if up.leaves { End::Left } else { End::Lost };
+                    let end = up.end();
                     self.gone(node, end);
                     return None;
                 }

@@ -61,6 +61,13 @@ pub(super) struct Up {
     pub broke: Option<Instant>,
 }
 
+impl Up {
+    /// How it has ended.
+    pub fn end(&self) -> End {
+        if self.leaves { End::Left } else { End::Lost }
+    }
+}
+
 pub(super) struct Node {
     pub state: State,
     /// Processes of the node that were lost here, the last ones: they stay lost.
@@ -356,6 +363,7 @@ impl Meetings {
         }
         let known = self.nodes.get(usize::from(node)).filter(|_| node != self.me);
         let known = known.ok_or_else(|| bad("what came is of no node of this network"))?;
+        self.check_run(node, process)?;
         if known.never || known.lost.contains(&process) {
             return self.refuse(on, node, Answer::Lost);
         }
@@ -370,9 +378,6 @@ impl Meetings {
             }
             State::Unmet | State::Nobody { .. } | State::Awaited { .. } => {}
         }
-        if self.known.as_ref().is_some_and(|known| known.process(node) != Some(process)) {
-            return Err(bad("it is of another run of the job"));
-        }
         let ticket = self.open(node, Some(process), now)?;
         let until = now + self.bounds.meeting;
         self.set(node, State::Called { on, process, until });
@@ -380,6 +385,14 @@ impl Meetings {
         self.say_hello(on, node, Answer::Come)?;
         self.say_papers(on, ticket);
         Ok(())
+    }
+
+    /// What a process of another run of the job says, which may have the same secret, harms nobody of this one.
+    fn check_run(&self, node: u16, process: u64) -> io::Result<()> {
+        match self.known.as_ref().is_some_and(|known| known.process(node) != Some(process)) {
+            true => Err(bad("it is of another run of the job")),
+            false => Ok(()),
+        }
     }
 
     fn refuse(&mut self, on: Connection, node: u16, answer: Answer) -> io::Result<()> {
@@ -397,6 +410,7 @@ impl Meetings {
             )));
         }
         let process = hello.incarnation;
+        self.check_run(node, process)?;
         match hello.answer {
             Answer::Busy => {
                 self.close(on);

@@ -46,6 +46,11 @@ impl Wired {
     pub fn ends(&self) -> (bool, Option<Instant>) {
         (self.leaves || self.left, self.broke)
     }
+
+    /// The same, of a process that has ended.
+    pub fn end(&self) -> End {
+        if self.leaves || self.left { End::Left } else { End::Lost }
+    }
 }
 
 impl Meetings {
@@ -57,6 +62,7 @@ impl Meetings {
             && !self.leaving
         {
             self.open_way(node, now);
+            self.call_missed(node, now); // others may have waited too long by now
             return Some(Want::Wait);
         }
         let wired = self.nodes[usize::from(node)].wired.as_ref()?;
@@ -85,10 +91,15 @@ impl Meetings {
         };
         self.nodes[usize::from(node)].wired = Some(wired);
         self.meet_known(node);
-        if self.next.is_none_or(|next| next > now + self.bounds.beat) {
-            self.next = Some(now);
-            self.out.push(Out::Look);
-        }
+        let until = self.papers_until(node, now).unwrap_or(now + self.bounds.beat);
+        self.look_at_latest(until, now);
+    }
+
+    /// So long it may still be told how a process is reached.
+    fn papers_until(&mut self, node: u16, now: Instant) -> Option<Instant> {
+        let until = now + self.bounds.nobody;
+        let met = self.nodes[usize::from(node)].wired.as_ref().is_none_or(|wired| wired.met);
+        self.known.as_mut().filter(|_| !met).map(|known| known.waits(until).unwrap_or(now))
     }
 
     fn meet_known(&mut self, node: u16) {
@@ -149,6 +160,14 @@ impl Meetings {
             tracing::warn!("rank {node} cannot be called: {error}");
         }
         true
+    }
+
+    /// Has the next look be now where it would be later than then.
+    fn look_at_latest(&mut self, until: Instant, now: Instant) {
+        if self.next.is_none_or(|next| next > until) {
+            self.next = Some(now);
+            self.out.push(Out::Look);
+        }
     }
 
     /// Whether packets of a process are taken without a connection.
@@ -224,8 +243,9 @@ impl Meetings {
         }
         let bound = if wired.heard { silence } else { unreached };
         if wired.broke.map_or(wired.silent >= bound, |until| until <= now) {
-            let end = if wired.leaves || wired.left { End::Left } else { End::Lost };
-            if wired.broke.is_none() && matches!(of.state, State::Calling { .. }) {
+            let end = wired.end();
+            // Of whom something came, no firewall has to be looked for.
+            if wired.broke.is_none() && !wired.heard && matches!(of.state, State::Calling { .. }) {
                 self.out.push(Out::Unanswered(node));
             }
             self.gone(node, end);
@@ -239,15 +259,15 @@ impl Meetings {
             self.news.push(News::Tell { node, word: Word::Beat { came: true } });
         }
         self.call_missed(node, now);
-        Some(now + beat)
+        let papers = self.papers_until(node, now).filter(|until| *until > now);
+        papers.into_iter().chain([now + beat]).min()
     }
 
     /// Calls a process of which nothing is heard, or who cannot be reached otherwise.
     fn call_missed(&mut self, node: u16, now: Instant) {
         let Some(wired) = &self.nodes[usize::from(node)].wired else { return };
         let misses = wired.silent >= MISSED * self.bounds.beat;
-        let until = now + self.bounds.nobody;
-        let unknown = !wired.met && !self.known.as_mut().is_some_and(|known| known.waits(now, until));
+        let unknown = self.papers_until(node, now).is_some_and(|until| until <= now);
         if (misses || unknown || self.alone)
             && matches!(self.state(node), State::Unmet)
             && let Err(error) = self.call(node, now)

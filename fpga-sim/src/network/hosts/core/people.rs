@@ -194,14 +194,14 @@ impl<W: Wire> Core<W> {
     pub fn look(&mut self) -> Option<Instant> {
         let now = self.clock.now();
         let links = &mut self.links;
-        let next = self.meetings.look(now, |node| {
+        self.meetings.look(now, |node| {
             let ways = &mut links[usize::from(node)].ways;
             let seen = *ways;
             ways.fresh = false;
             seen
         });
         self.hear_news();
-        let next = next.into_iter().chain(self.see_parted_off(now));
+        let next = self.meetings.next.into_iter().chain(self.see_parted_off(now)); // what was heard may be due sooner
         next.chain(self.give_up_unwritten(now)).chain(self.ask_unread(now)).min()
     }
 

@@ -1,5 +1,7 @@
 //! What becomes of who is called, and of who calls.
 
+mod known;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;

@@ -85,7 +85,8 @@ impl World {
                     self.put_on(tcp, 1 - end, Item::Fin);
                 }
             }
-            Out::Unanswered(_) | Out::Look => {}
+            Out::Look => self.step_at(who, self.now()),
+            Out::Unanswered(_) => {}
             Out::Unheard(node) => self.unheard.push((self.processes[who].node, node)),
         }
     }
