@@ -202,7 +202,7 @@ impl<W: Wire> Core<W> {
     /// The wire cannot reach a node.
     #[cold]
     fn give_up(&mut self, node: u16, error: &WireError) {
-        let may_miss = self.links[usize::from(node)].sent != [0; 2];
+        let may_miss = self.links[usize::from(node)].may_miss();
         if self.meetings.doubt(node, may_miss, self.clock.now()) {
             tracing::info!("node {node} is to be met, since the wire does not reach it: {error}");
         } else {
@@ -210,6 +210,14 @@ impl<W: Wire> Core<W> {
             self.meetings.expel(node);
         }
         self.hear_news();
+    }
+
+    /// What the wire was given for a node, or is to be, does not come there: the rest is heard of at the next news.
+    #[cold]
+    fn misses(&mut self, node: u16, why: &dyn std::fmt::Display) {
+        tracing::info!("node {node} may miss something: {why}");
+        let may_miss = self.links[usize::from(node)].may_miss();
+        self.meetings.fails(node, may_miss, self.clock.now());
     }
 
     #[cold]

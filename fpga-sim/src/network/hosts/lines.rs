@@ -29,6 +29,8 @@ pub(super) struct Lines {
     reads: Option<Endpoint>,
     peers: HashMap<u32, Known>,
     last: u32,
+    /// Peers for messages that are gone, or have not got one, which nobody knows yet.
+    lacking: Vec<Peer>,
     /// Reads that are under way, by a number of ours.
     under_way: HashMap<u64, Read>,
     begun: u64,
@@ -96,6 +98,7 @@ impl Lines {
             reads: None,
             peers: HashMap::new(),
             last: 0,
+            lacking: Vec::new(),
             under_way: HashMap::new(),
             begun: 0,
             again: VecDeque::new(),
@@ -235,12 +238,19 @@ impl Wire for Lines {
     }
 
     fn remove(&mut self, line: Line) -> Result<(), WireError> {
+        self.has_failed(line);
         self.end_reads(line.number);
         let known = self.peers.remove(&line.number);
         if let (Some(endpoint), Some(peer)) = (&mut self.reads, known.and_then(|known| known.peer)) {
             endpoint.remove(peer)?;
         }
         self.messages.remove(line.peer)
+    }
+
+    fn renew(&mut self, line: Line, address: &[u8]) -> Result<Line, WireError> {
+        self.has_failed(line);
+        self.messages.remove(line.peer)?;
+        Ok(Line { peer: self.messages.insert(address)?, ..line })
     }
 
     #[inline]
@@ -308,6 +318,12 @@ impl Wire for Lines {
         }
     }
 
+    fn has_failed(&mut self, line: Line) -> bool {
+        let before = self.lacking.len();
+        self.lacking.retain(|peer| *peer != line.peer);
+        self.lacking.len() < before
+    }
+
     #[inline]
     fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
         let reads = if self.is_reading() { self.poll_reads(&mut each)? } else { 0 };
@@ -316,7 +332,14 @@ impl Wire for Lines {
         if self.reads_alone {
             return Ok(reads);
         }
-        Ok(reads + self.messages.poll(each)?)
+        let Lines { messages, lacking, .. } = self;
+        let polled = messages.poll(|event| {
+            if let Event::Unsent { peer: Some(peer), .. } | Event::Gone { peer, .. } = event {
+                lacking.push(peer);
+            }
+            each(event);
+        });
+        Ok(reads + polled?)
     }
 
     fn arm(&mut self) -> Option<(RawFd, bool)> {

@@ -90,6 +90,11 @@ impl<P> Link<P> {
         (0..2).map(|class| u64::from(self.sent[class].wrapping_sub(self.taken_there[class]))).sum()
     }
 
+    /// Packets went there, or word of what came; else nothing of what went matters.
+    pub fn may_miss(&self) -> bool {
+        [self.sent, self.received] != [[0; 2]; 2]
+    }
+
     /// The peer says how many packets it has taken; whether these are more. `None`: more than were sent.
     pub fn hear_taken(&mut self, taken: [u32; 2]) -> Option<bool> {
         let news = |class: usize| taken[class].wrapping_sub(self.taken_there[class]);

@@ -26,17 +26,18 @@ impl Meetings {
         let (silent, unheard) = (Duration::ZERO, Duration::ZERO);
         let of = &mut self.nodes[usize::from(node)];
         of.vain = None;
-        // Packets of one that is known go on as they do.
+        // Packets of one that is known go on as they do, if they do.
         let wired = of.wired.take();
-        let is_news = wired.as_ref().is_none_or(|wired| !wired.is_met());
+        let is_news = wired.as_ref().is_none_or(|wired| !wired.is_reached());
         let misses = wired.as_ref().is_some_and(|wired| wired.misses());
         let (leaves, broke) = wired.map_or((false, None), |wired| wired.ends());
         let up = Up { on, process, silent, unheard, heard: false, said: now, leaves, broke };
         self.set(node, State::Up(up));
-        // What waits may go on, or the wire does not reach it for good.
-        self.news.push(if is_news { News::Met { node, process, papers } } else { News::Settled { node } });
-        if misses {
-            self.expel(node);
+        match (misses, is_news) {
+            (true, _) => self.expel(node), // the wire does not reach it for good
+            // What waits may go on.
+            (false, true) => self.news.push(News::Met { node, process, papers }),
+            (false, false) => self.news.push(News::Settled { node }),
         }
     }
 

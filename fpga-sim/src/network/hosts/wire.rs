@@ -38,6 +38,8 @@ pub(super) trait Wire {
     fn insert(&mut self, address: &[u8]) -> Result<Self::Peer, WireError>;
     /// Reads of the peer fail, as [`poll`](Self::poll) tells. Writes to it, and by it, may go on until they end.
     fn remove(&mut self, peer: Self::Peer) -> Result<(), WireError>;
+    /// As if a peer were removed and inserted, but what is read of it goes on. Messages to it may be lost.
+    fn renew(&mut self, peer: Self::Peer, address: &[u8]) -> Result<Self::Peer, WireError>;
     fn send(&mut self, peer: Self::Peer, bytes: &[u8]) -> Result<Taken, WireError>;
     /// Where a message may be written that [`send_room`](Self::send_room) then sends without a copy; `None`: not now.
     fn room(&mut self) -> Option<&mut [u8]>;
@@ -81,6 +83,8 @@ pub(super) trait Wire {
     /// # Safety
     /// Memory of the process, mapped until then.
     unsafe fn write(&mut self, peer: Self::Peer, write: &Write<'_>) -> Result<Taken, WireError>;
+    /// Whether [`Event::Unsent`] or [`Event::Gone`] was told of a peer; once.
+    fn has_failed(&mut self, peer: Self::Peer) -> bool;
     /// Moves it on; how many things happened.
     fn poll(&mut self, each: impl FnMut(Event<'_>)) -> Result<usize, WireError>;
     /// A descriptor to sleep on; whether that may begin.

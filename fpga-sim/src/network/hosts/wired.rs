@@ -26,7 +26,8 @@ pub(super) struct Wired {
     said: Instant,
     /// It said goodbye.
     leaves: bool,
-    /// It may miss something that was sent to it.
+    /// The wire said that it does not reach it; what it may miss then is lost to it for good.
+    doubted: bool,
     misses: bool,
     /// Rank 0 said that it is gone, and whether it left; until then what was sent before is taken.
     broke: Option<Instant>,
@@ -34,8 +35,9 @@ pub(super) struct Wired {
 }
 
 impl Wired {
-    pub fn is_met(&self) -> bool {
-        self.met
+    /// Whether packets go there as they are to. A wire that has failed goes on failing until it is told of the process again.
+    pub fn is_reached(&self) -> bool {
+        self.met && !self.doubted
     }
 
     pub fn misses(&self) -> bool {
@@ -85,6 +87,7 @@ impl Meetings {
             heard: false,
             said: now,
             leaves: false,
+            doubted: false,
             misses: false,
             broke: None,
             left: false,
@@ -150,6 +153,7 @@ impl Meetings {
         if self.leaving {
             return false;
         }
+        wired.doubted = true;
         if may_miss && !wired.misses {
             wired.misses = true;
             self.news.push(News::Broke { node });
@@ -160,6 +164,31 @@ impl Meetings {
             tracing::warn!("rank {node} cannot be called: {error}");
         }
         true
+    }
+
+    /// Whether it is to be met since the wire does not reach it.
+    pub fn is_doubted(&self, node: u16) -> bool {
+        self.nodes[usize::from(node)].wired.as_ref().is_some_and(|wired| wired.doubted)
+    }
+
+    /// Something did not come to a process, or will not, as the wire says. Who cannot be [met](Self::doubt) is lost behind what it sent before,
+    /// as one whose connection breaks; who leaves, once that is known otherwise.
+    pub fn fails(&mut self, node: u16, may_miss: bool, now: Instant) {
+        let until = now + self.bounds.linger;
+        if self.leaving || self.doubt(node, may_miss, now) {
+            return;
+        }
+        let of = &mut self.nodes[usize::from(node)];
+        let broke = match (&mut of.wired, &mut of.state) {
+            (Some(wired), _) if !wired.leaves => &mut wired.broke,
+            (None, State::Up(up)) if !up.leaves => &mut up.broke,
+            _ => return,
+        };
+        if broke.is_none() {
+            *broke = Some(until);
+            self.news.push(News::Broke { node });
+            self.look_at_latest(until, now);
+        }
     }
 
     /// Has the next look be now where it would be later than then.
@@ -266,7 +295,8 @@ impl Meetings {
     /// Calls a process of which nothing is heard, or who cannot be reached otherwise.
     fn call_missed(&mut self, node: u16, now: Instant) {
         let Some(wired) = &self.nodes[usize::from(node)].wired else { return };
-        let misses = wired.silent >= MISSED * self.bounds.beat;
+        // Of whom is doubted, what comes does not help.
+        let misses = wired.doubted || wired.silent >= MISSED * self.bounds.beat;
         let unknown = self.papers_until(node, now).is_some_and(|until| until <= now);
         if (misses || unknown || self.alone)
             && matches!(self.state(node), State::Unmet)

@@ -90,7 +90,7 @@ impl<W: Wire> Core<W> {
         match self.wire.send(peer, &head.bytes()) {
             Ok(Taken::Yes) => link.told = link.taken,
             Ok(Taken::Later) => {}
-            Err(error) => tracing::debug!("node {node} hears nothing: {error}"),
+            Err(error) => self.misses(node, &error),
         }
     }
 

@@ -345,6 +345,9 @@ impl<W: Wire> Core<W> {
                         full.push(node);
                         kept.extend(ids.iter().map(|id| (node, of, *id)));
                     }
+                    Err(_) if self.meetings.is_doubted(node) => {
+                        kept.extend(ids.iter().map(|id| (node, of, *id))); // until they have met
+                    }
                     Err(error) => tracing::warn!("node {node} does not hear what was read: {error}"),
                 }
             }

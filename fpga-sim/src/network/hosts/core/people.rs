@@ -84,9 +84,15 @@ impl<W: Wire> Core<W> {
 
     fn hear_met(&mut self, node: u16, process: u64, papers: &Papers) {
         let link = &mut self.links[usize::from(node)];
-        match self.wire.insert(&papers.address) {
+        let peer = match link.peer.take() {
+            // Doubted: a wire may reach nobody again whom it did not reach once.
+            Some(old) => self.wire.renew(old, &papers.address),
+            None => self.wire.insert(&papers.address),
+        };
+        match peer {
             Ok(peer) => {
-                (link.peer, link.theirs) = (Some(peer), (!self.meetings.leaving).then_some(papers.ticket));
+                let goes = !self.meetings.leaving && link.last.is_none();
+                (link.peer, link.theirs) = (Some(peer), goes.then_some(papers.ticket));
                 link.answer = Some(papers.ticket);
                 if link.era == ANYONE {
                     link.era = self.seen.number(node, process);

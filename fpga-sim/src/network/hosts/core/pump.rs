@@ -24,7 +24,7 @@ impl<W: Wire> Core<W> {
 
     /// The same for a card, which has requests at once in `first`, while that is free.
     pub fn pump_to(&mut self, first: Option<&mut dyn First>) -> bool {
-        let (mut lost, mut told) = (Vec::new(), Vec::new()); // most often none
+        let (mut lost, mut told, mut failed) = (Vec::new(), Vec::new(), false); // most often none
         if self.long.incoming.desk.is_busy() | self.offers {
             self.prepare();
         }
@@ -75,14 +75,17 @@ impl<W: Wire> Core<W> {
                     _ => written.push((token & !WRITE, false)),
                 }
             }
-            // That a peer is gone, the connection of its meeting says.
-            other => debug(format_args!("{other:?}")),
+            other => {
+                debug(format_args!("{other:?}"));
+                failed = true; // a peer is gone, or has not got something
+            }
         });
         let at_once = intake.at_once;
         // Asked often, so without a branch for each part.
         let more = polled.is_err()
             | self.waits
             | !lost.is_empty()
+            | failed
             | !told.is_empty()
             | !self.owed.is_empty()
             | !self.leave.is_empty()
@@ -91,6 +94,9 @@ impl<W: Wire> Core<W> {
             if !told.is_empty() {
                 self.hear_told(told, &mut lost);
             }
+            if failed {
+                self.hear_failed(); // behind what came before
+            }
             self.follow(polled.err(), lost, at_once);
         }
         let come = self.note_arrivals() || at_once;
@@ -98,6 +104,17 @@ impl<W: Wire> Core<W> {
             self.seen.asks.spare();
         }
         self.retry || come
+    }
+
+    /// The wire has told of peers that they are gone, or have not got something.
+    #[cold]
+    fn hear_failed(&mut self) {
+        for node in 0..self.links.len() as u16 {
+            if self.links[usize::from(node)].peer.is_some_and(|peer| self.wire.has_failed(peer)) {
+                self.misses(node, &"the wire says so");
+            }
+        }
+        self.hear_news();
     }
 
     /// What goes before the wire is asked.

@@ -16,6 +16,7 @@
 
 mod blocked;
 mod cards;
+mod failed;
 mod gone;
 mod known;
 mod landed;

@@ -103,8 +103,12 @@ pub struct Messages {
     /// Of so many messages, one is not taken at once; 0: all are.
     pub later: u8,
     pub refused: bool,
-    /// The wire says that it reaches nobody.
+    /// The wire says that it reaches nobody; and from then on not whom it did not reach, until that one is removed.
     pub unreached: bool,
+    pub failed: HashSet<(usize, usize)>,
+    /// Ways of which it is to be told that they have failed; that it is.
+    pub fails: HashSet<(usize, usize)>,
+    pub told_failed: HashSet<(usize, usize)>,
     /// Processes that are stopped: the wire has no room for what is to go there.
     pub full: HashSet<usize>,
     /// The wire takes what it is given, and none of it comes, as behind a firewall.
@@ -257,7 +261,13 @@ impl Wire for SimWire {
         let numbers: Vec<u64> = messages.reads.iter().filter_map(of_peer).collect();
         numbers.into_iter().for_each(|number| messages.fail(number));
         messages.removed.push((self.me, peer));
+        messages.failed.remove(&(self.me, peer));
         Ok(())
+    }
+
+    fn renew(&mut self, peer: usize, address: &[u8]) -> Result<usize, WireError> {
+        self.messages.borrow_mut().failed.remove(&(self.me, peer));
+        self.insert(address)
     }
 
     unsafe fn grant(&mut self, address: u64, len: usize, _: Place) -> Result<(u64, Key), WireError> {
@@ -309,6 +319,9 @@ impl Wire for SimWire {
     fn send(&mut self, peer: usize, bytes: &[u8]) -> Result<Taken, WireError> {
         let messages = &mut *self.messages.borrow_mut();
         if messages.unreached {
+            messages.failed.insert((self.me, peer));
+        }
+        if messages.failed.contains(&(self.me, peer)) {
             return Err(WireError::Word { value: "nobody".to_owned() });
         }
         if messages.refuses() || messages.full.contains(&peer) {
@@ -357,8 +370,16 @@ impl Wire for SimWire {
         Ok(Taken::Yes)
     }
 
+    fn has_failed(&mut self, peer: usize) -> bool {
+        self.messages.borrow_mut().told_failed.remove(&(self.me, peer))
+    }
+
     fn poll(&mut self, mut each: impl FnMut(Event<'_>)) -> Result<usize, WireError> {
         let messages = &mut *self.messages.borrow_mut();
+        for way in messages.fails.extract_if(|(from, _)| *from == self.me) {
+            messages.told_failed.insert(way);
+            each(Event::Unsent { peer: None, why: "of a test".to_owned() });
+        }
         messages.taken_when_moved.push((self.me, messages.taken));
         let come = messages.come.remove(&self.me).unwrap_or_default();
         let ours = |ended: &mut (usize, u64, bool)| ended.0 == self.me;
