@@ -303,14 +303,19 @@ impl Serving {
                 }
             }
         }
+        self.end_call();
+        self.tell_papers();
+        ended.map(|()| false)
+    }
+
+    /// Tells all ranks what they gave, once all have entered the call.
+    fn end_call(&mut self) {
         if self.given.iter().all(Option::is_some) {
             let given = std::mem::replace(&mut self.given, vec![None; self.ranks.len()]);
             let all = FromHub::All { call: self.call, bytes: given.into_iter().flatten().collect() };
             self.call += 1;
             self.tell_all(&all);
         }
-        self.tell_papers();
-        ended.map(|()| false)
     }
 
     /// Whether a rank has not entered a call; before the first one: not come.
@@ -385,6 +390,7 @@ impl Serving {
 
     /// A rank is gone: all others are told.
     fn part(&mut self, rank: usize, left: bool) {
+        self.end_call(); // it may have entered it as the last one
         self.under_way.retain(|(from, to), _| ![*from, *to].contains(&(rank as u32)));
         self.ranks[rank] = None;
         self.gone[rank] = true;

@@ -22,7 +22,7 @@ pub(super) type Mail = Box<dyn Fn(MemberId, u16, Vec<u8>) + Send + Sync>;
 pub enum HubNews {
     /// What the transports of all ranks have [said](HubLine::publish), by rank. Of those that were gone before, nothing.
     Papers(Vec<Option<Vec<u8>>>),
-    /// A rank has left, or is lost. Behind the end of rank 0 the hub tells of no other.
+    /// A rank has left, or is lost. Behind the end of rank 0 the hub tells of others for 2 s at most, while some have not heard all that was said before.
     Gone {
         /// It.
         rank: u32,

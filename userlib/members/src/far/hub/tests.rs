@@ -163,6 +163,31 @@ fn what_a_rank_said_before_its_end_is_passed_on() {
     }
 }
 
+/// The last rank that enters a call ends at once, and the hub finds both in one look.
+#[test]
+fn a_call_that_who_ends_was_the_last_to_enter_is_over() {
+    for left in [true, false] {
+        let (mut serving, mut ranks) = served();
+        for rank in 0..3 {
+            let mut said = frame(&FromRank::Enter { call: 1, bytes: Some(vec![rank as u8]) });
+            match (rank, left) {
+                (2, true) => said.extend(frame(&FromRank::Leave)),
+                (2, false) => said.extend([0xff; 8]),
+                _ => {}
+            }
+            ranks[rank].stream.write_all(&said).unwrap();
+            let came = serving.ranks[rank].as_ref().unwrap().stream.clone();
+            poll(&mut [PollFd::new(came.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+            serving.serve(rank);
+        }
+        for rank in &mut ranks[..2] {
+            let bytes = [0, 1, 2].map(|rank| Some(vec![rank])).to_vec();
+            assert_eq!(rank.hears(), FromHub::All { call: 1, bytes });
+            assert_eq!(rank.hears(), FromHub::Gone { rank: 2, left, entered: 1 });
+        }
+    }
+}
+
 #[test]
 fn papers_go_to_all_once_all_that_are_there_have_said_theirs() {
     let (_hub, mut ranks) = job();
