@@ -281,6 +281,11 @@ static int peer_remove(struct ggas_endpoint *e, uint64_t peer)
 {
 	fi_addr_t addr = peer;
 
+	/* What is under way to it says nothing of who has its number later. */
+	for (size_t i = 0; i < SENDS; i++) {
+		if (e->sends[i].use == SEND && e->sends[i].token == peer)
+			e->sends[i].token = FI_ADDR_NOTAVAIL;
+	}
 	return fi_av_remove(e->av, &addr, 1, 0);
 }
 
