@@ -103,7 +103,7 @@ static int make_shadow(int comm)
 	return class_of(error);
 }
 
-static int keep_comm(MPI_Comm comm, int *number)
+static int keep_comm(MPI_Comm comm, int has_messages, int *number)
 {
 	MPI_Comm *more = realloc(comms, (comm_count + 1) * sizeof(*comms));
 
@@ -117,7 +117,7 @@ static int keep_comm(MPI_Comm comm, int *number)
 	comms[comm_count] = comm;
 	shadows[comm_count] = MPI_COMM_NULL;
 	*number = comm_count++;
-	return in_pieces ? make_shadow(*number) : GMPI_SUCCESS;
+	return in_pieces && has_messages ? make_shadow(*number) : GMPI_SUCCESS;
 }
 
 /* A place for a request. */
@@ -180,7 +180,7 @@ int gmpi_shim_open(char *why, size_t room)
 	if (MPI_Comm_dup(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-	if (keep_comm(world, &number))
+	if (keep_comm(world, 1, &number))
 		return GMPI_ERR_INTERN;
 	if (MPI_Comm_dup(MPI_COMM_WORLD, &plain) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
@@ -188,7 +188,7 @@ int gmpi_shim_open(char *why, size_t room)
 	if (MPI_Comm_dup(MPI_COMM_SELF, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-	if (keep_comm(world, &number))
+	if (keep_comm(world, 1, &number))
 		return GMPI_ERR_INTERN;
 	if (MPI_Comm_dup(MPI_COMM_SELF, &alone) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
@@ -279,10 +279,16 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 				 request);
 	case GMPI_SHIM_SEND_PIECE:
 		return MPI_Isend(call->from, count, MPI_BYTE, call->rank, call->tag, shadow, request);
+	case GMPI_SHIM_SEND_PIECE_ASKED:
+		return MPI_Issend(call->from, count, MPI_BYTE, call->rank, call->tag, shadow, request);
 	case GMPI_SHIM_RECV_PIECE:
 		return MPI_Irecv(call->to, count, MPI_BYTE, call->rank, call->tag, shadow, request);
 	case GMPI_SHIM_RECV_TAKEN:
 		return MPI_Imrecv(call->to, count, MPI_BYTE, &taken[call->displacement], request);
+	case GMPI_SHIM_SEND_PLAIN:
+		return MPI_Isend(call->from, count, MPI_BYTE, call->rank, 0, plain, request);
+	case GMPI_SHIM_RECV_PLAIN:
+		return MPI_Irecv(call->to, count, MPI_BYTE, call->rank, 0, plain, request);
 	case GMPI_SHIM_BARRIER:
 		return MPI_Ibarrier(comm, request);
 	case GMPI_SHIM_BCAST:
@@ -437,8 +443,8 @@ int gmpi_shim_take(int comm, int rank, int tag, int32_t *found, uint64_t *number
 	return class_of(error);
 }
 
-/* -1 in `number`: in none. */
-int gmpi_shim_split(int comm, int has_color, int color, int key, int32_t *number)
+/* -1 in `number`: in none. Without `has_messages` there are collectives alone on it. */
+int gmpi_shim_split(int comm, int has_color, int color, int key, int has_messages, int32_t *number)
 {
 	MPI_Comm made;
 	int error = MPI_Comm_split(comms[comm], has_color ? color : MPI_UNDEFINED, key, &made);
@@ -447,7 +453,7 @@ int gmpi_shim_split(int comm, int has_color, int color, int key, int32_t *number
 	if (error != MPI_SUCCESS || made == MPI_COMM_NULL)
 		return class_of(error);
 	MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-	return keep_comm(made, number);
+	return keep_comm(made, has_messages, number);
 }
 
 /* MPI_Comm_free is collective, and who frees here waits for nobody: the communicator lives on unused until the end. */

@@ -3,37 +3,36 @@
 use std::time::Instant;
 
 use ggas::kernels::Processor;
-use ggas_gmpi::carrier::{Carrier, Operation, Token, Type};
 use ggas_gmpi::layout::*;
-use ggas_gmpi::{Comm, Gmpi, GmpiError, Span, Staging, Status};
+use ggas_gmpi::{Comm, Gmpi, GmpiError, Staging};
 
 use crate::calls::everything;
 use crate::programs::programs;
 use crate::start::{Here, by_mpi, by_mpi_with, part};
 use crate::world::{ANY, BYTES, SOON, Script, WORLD, config};
 
-const PIECE: usize = 4096;
-const SETTING: &str = "GGAS_GMPI_PIECE";
+pub const PIECE: usize = 4096;
+pub const SETTING: &str = "GGAS_GMPI_PIECE";
 const OF_BYTES: u64 = GMPI_BYTE as u64;
 /// Bytes that heads have, and messages beside them.
-const HEAD: usize = 61;
+pub const HEAD: usize = 61;
 
 /// Runs a test's part with pieces, of memory that is staged and of memory that is not.
-fn both_ways(name: &str) {
+pub fn both_ways(name: &str) {
     for part in ["plain", "staged"] {
         by_mpi_with(name, part, &[(SETTING, &PIECE.to_string())]);
     }
 }
 
 /// Opens as the part says.
-fn open(part: &str) -> Here {
+pub fn open(part: &str) -> Here {
     let staging = if part == "staged" { Staging::Always } else { Staging::Needed };
     let gmpi = Gmpi::mpi(&Processor::cpu(), &config(), staging).expect("all came");
     Here::with(gmpi, Processor::cpu())
 }
 
 /// What a message of so many bytes has, from so far on.
-fn pattern(first: usize, bytes: usize) -> Vec<u8> {
+pub fn pattern(first: usize, bytes: usize) -> Vec<u8> {
     (first..first + bytes).map(|i| (i * 7 + i / 256) as u8).collect()
 }
 
@@ -204,144 +203,6 @@ fn of_a_longer_message_nothing_is_stored_behind_its_receive_and_the_next_one_arr
         here.memory.read(half + 30 * PIECE, &mut came).expect("in range");
         assert!(came == pattern(0, bytes), "behind {room} {bytes}");
     }
-    here.gmpi.close().expect("all came");
-}
-
-/// What a host test has the carrier do.
-struct Calls<'a> {
-    carrier: &'a mut dyn Carrier,
-    memory: Span,
-}
-
-impl Calls<'_> {
-    fn span(&self, offset: usize, len: usize) -> Span {
-        Span { offset, len, ..self.memory.clone() }
-    }
-
-    fn send(&mut self, offset: usize, len: usize, to: u32, tag: i32) -> Token {
-        let at = self.span(offset, len);
-        let send = Operation::Send { at, of: Type(GMPI_BYTE), to, tag, comm: 0 };
-        self.carrier.start(&send).expect("it begins")
-    }
-
-    fn receive(&mut self, offset: usize, len: usize, tag: i32) -> Token {
-        let (at, of) = (self.span(offset, len), Type(GMPI_BYTE));
-        let receive = Operation::Recv { at, of, from: None, tag: Some(tag), comm: 0 };
-        self.carrier.start(&receive).expect("it begins")
-    }
-
-    /// Looks at this one alone.
-    fn wait(&mut self, token: Token) -> Status {
-        let begun = Instant::now();
-        loop {
-            if let Some(ended) = self.carrier.test(token) {
-                return ended.expect("no error");
-            }
-            assert!(begun.elapsed() < SOON, "it ends");
-            std::thread::yield_now();
-        }
-    }
-
-    /// Goes on with what nobody waits for until another one is over.
-    fn wait_with_all(&mut self, token: Token) -> Status {
-        let begun = Instant::now();
-        loop {
-            self.carrier.progress();
-            if let Some(ended) = self.carrier.test(token) {
-                return ended.expect("no error");
-            }
-            assert!(begun.elapsed() < SOON, "it ends");
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// Has the daemon's thread work with the carrier.
-fn by_carrier(here: &Here, work: impl FnOnce(&mut Calls<'_>) + Send + 'static) {
-    let memory = Span { index: 0, memory: here.memory.clone(), offset: 0, len: 0, shape: None };
-    let done = here.gmpi.by_carrier("a test", SOON, move |carrier| {
-        work(&mut Calls { carrier, memory });
-        Ok(())
-    });
-    done.expect("the daemon does");
-}
-
-/// Rank 0 sends a message, of which only the first pieces go before rank 1 has given its receive up.
-fn give_up_in_the_middle(calls: &mut Calls<'_>, rank: u32) {
-    const LEN: usize = 40 * PIECE;
-    let (place, small) = (BYTES / 2, BYTES - 8);
-    if rank == 0 {
-        let send = calls.send(0, LEN, 1, 1);
-        let begun = calls.send(small, 1, 1, 2);
-        calls.wait(begun);
-        let given_up = calls.receive(small, 1, 3);
-        calls.wait(given_up);
-        calls.wait(send);
-        let next = calls.send(0, LEN, 1, 1);
-        calls.wait(next);
-        return;
-    }
-    let receive = calls.receive(place, LEN, 1);
-    let begun = calls.receive(small, 1, 2);
-    calls.wait(begun);
-    // The head came before that, and pieces come.
-    for _ in 0..50 {
-        assert!(calls.carrier.test(receive).is_none(), "not all of it was sent");
-    }
-    calls.carrier.forget(receive);
-    let mark = vec![0x55; LEN];
-    calls.memory.memory.write(place, &mark).expect("in range");
-    let told = calls.send(small, 1, 0, 3);
-    calls.wait_with_all(told);
-    let next = calls.receive(place + LEN, LEN, 1);
-    assert_eq!(calls.wait_with_all(next).bytes, LEN as u64);
-    let mut is = vec![0; LEN];
-    calls.memory.memory.read(place, &mut is).expect("in range");
-    assert!(is == mark, "what was given up came late");
-    calls.memory.memory.read(place + LEN, &mut is).expect("in range");
-    assert!(is == pattern(0, LEN), "the next one");
-}
-
-#[test]
-fn what_was_given_up_does_not_come_late() {
-    let Some(part) = part() else { return both_ways("pieces::what_was_given_up_does_not_come_late") };
-    let here = open(&part);
-    let rank = here.gmpi.rank();
-    for _ in 0..5 {
-        here.memory.write(0, &pattern(0, 40 * PIECE)).expect("in range");
-        by_carrier(&here, move |calls| give_up_in_the_middle(calls, rank));
-    }
-    here.gmpi.close().expect("all came");
-}
-
-#[test]
-fn a_receive_that_was_given_up_gets_nothing_and_leaves_the_message_to_the_next() {
-    const NAME: &str = "pieces::a_receive_that_was_given_up_gets_nothing_and_leaves_the_message_to_the_next";
-    let Some(part) = part() else { return both_ways(NAME) };
-    let here = open(&part);
-    let rank = here.gmpi.rank();
-    here.memory.write(0, &pattern(0, 9 * PIECE)).expect("in range");
-    by_carrier(&here, move |calls| {
-        let (place, small) = (BYTES / 2, BYTES - 8);
-        if rank == 0 {
-            let begun = calls.receive(small, 1, 2);
-            calls.wait(begun);
-            let send = calls.send(0, 9 * PIECE, 1, 1);
-            calls.wait(send);
-            return;
-        }
-        let receive = calls.receive(place, 9 * PIECE, 1);
-        assert!(calls.carrier.test(receive).is_none());
-        calls.carrier.forget(receive);
-        calls.carrier.progress();
-        let begun = calls.send(small, 1, 0, 2);
-        calls.wait_with_all(begun);
-        let next = calls.receive(place + 9 * PIECE, 9 * PIECE, 1);
-        assert_eq!(calls.wait_with_all(next).bytes, 9 * PIECE as u64);
-        let mut is = vec![0; 18 * PIECE];
-        calls.memory.memory.read(place, &mut is).expect("in range");
-        assert!(is[..9 * PIECE].iter().all(|byte| *byte == 0) && is[9 * PIECE..] == pattern(0, 9 * PIECE));
-    });
     here.gmpi.close().expect("all came");
 }
 

@@ -1,7 +1,5 @@
 //! How an operation becomes a call of the library: which buffers it gets, and which copies stand for the kernels' memory.
 
-use std::ptr::{null, null_mut};
-
 use super::shim::{self, Call};
 use super::stage::Copied;
 use super::{Mpi, Staging, Started, class, count, say_why};
@@ -24,19 +22,7 @@ impl Mpi {
         &self,
         operation: &'a Operation,
     ) -> Result<(Call, Option<&'a Span>, Option<&'a Span>), Class> {
-        let mut call = Call {
-            from: null(),
-            to: null_mut(),
-            displacement: 0,
-            kind: 0,
-            comm: 0,
-            count: 0,
-            of: layout::GMPI_BYTE as i32,
-            rank: 0,
-            tag: 0,
-            op: 0,
-            reserved: 0,
-        };
+        let mut call = Call::of(0);
         let typed = |call: &mut Call, kind, comm: Comm, bytes, of: Type| -> Result<(), Class> {
             self.place_of(comm)?;
             (call.kind, call.comm, call.count, call.of) = (kind, comm as i32, count(bytes, of)?, of.0 as i32);

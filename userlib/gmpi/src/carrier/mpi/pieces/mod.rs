@@ -28,8 +28,10 @@ const SETTING: &str = "GGAS_GMPI_PIECE";
 const SIZES: std::ops::RangeInclusive<usize> = 256..=1 << 30;
 /// Pieces of a message that are on their way at once.
 const AHEAD: usize = 4;
-/// Receives that are looked at in one round though nobody asks for them.
+/// Receives that are looked at in one round though nobody asks for them, at least.
 const LOOKS: usize = 4;
+/// Rounds in which all of them are looked at.
+const ROUNDS: usize = 16;
 /// Tokens of messages that may go in pieces: those of the library's requests are numbers of its own, which are used again.
 const TOKEN: Token = 1 << 62;
 
@@ -63,6 +65,8 @@ pub(super) struct Pieces {
     /// Those receives, and some that do not wait any more: a few of them are looked at in turn, since who sends to one may wait for it, and
     /// nobody else here asks.
     waiting: VecDeque<Token>,
+    /// Questions of single messages since others have gone on.
+    asked: usize,
     /// What probes have taken out of the library's queue, in its order.
     kept: Vec<Kept>,
 }
@@ -217,6 +221,7 @@ impl Mpi {
 
     /// Goes on with all that go on by themselves, and looks at some that wait.
     pub(super) fn step_messages(&mut self) -> bool {
+        self.pieces.asked = 0;
         let mut moved = self.look_at_waiting();
         if !self.pieces.moving.is_empty() {
             for token in self.pieces.moving.clone() {
@@ -228,8 +233,9 @@ impl Mpi {
 
     fn look_at_waiting(&mut self) -> bool {
         let (mut looks, mut moved) = (0, false);
+        let most = LOOKS.max(self.pieces.waiting.len().div_ceil(ROUNDS));
         for _ in 0..self.pieces.waiting.len() {
-            if looks == LOOKS {
+            if looks == most {
                 break;
             }
             let Some(token) = self.pieces.waiting.pop_front() else { break };
@@ -242,6 +248,15 @@ impl Mpi {
             }
         }
         moved
+    }
+
+    /// A message is asked for. The daemon asks for each between two of its rounds, in which others go on: who asks more often has no rounds,
+    /// and waits perhaps for what another process gets of those.
+    pub(super) fn note_question(&mut self) {
+        self.pieces.asked += 1;
+        if self.pieces.asked > self.started.len() + self.pieces.under_way() {
+            self.step_messages();
+        }
     }
 
     pub(super) fn test_message(&mut self, token: Token) -> Option<Result<Status, Class>> {
@@ -258,14 +273,30 @@ impl Mpi {
             return;
         }
         passage.is_given_up = true;
-        match &mut passage.way {
+        let ended = match &mut passage.way {
             Way::Send(message) => message.give_up(self),
             Way::Receive(message) => message.give_up(self),
+        };
+        if ended.is_some() {
+            return self.pieces.moving.retain(|moving| *moving != token);
         }
         if !self.pieces.moving.contains(&token) {
             self.pieces.moving.push(token);
         }
         self.pieces.all.insert(token, passage);
+    }
+
+    /// A call of the host that waits, while messages in pieces go on: who is to end it may wait for one of them.
+    pub(super) fn pass_plain(&mut self, call: Call) -> Result<(), Class> {
+        let request = self.begin_part(&call)?;
+        loop {
+            if let Some((ended, _)) = self.test_part(request) {
+                return ended;
+            }
+            if !self.step_messages() {
+                self.clock.yield_now();
+            }
+        }
     }
 
     /// Begins one call of the library for a part of a message.

@@ -1,7 +1,7 @@
 //! Probes: a head is shorter than its message, so it is taken out of the library's queue and read. What its sender sent before it comes out with
 //! it: receives look first at what was taken, and would overtake what was not.
 
-use std::ptr::null;
+use ggas_clock::Backoff;
 
 use super::super::shim::{self, Call, Told};
 use super::super::{Mpi, class, status_of};
@@ -76,26 +76,49 @@ impl Mpi {
         }
         let head = if told.bytes == HEAD as i64 {
             let mut bytes = Box::new([0; HEAD]);
-            let call = Call {
-                from: null(),
-                to: bytes.as_mut_ptr().cast(),
-                displacement: number,
-                kind: shim::RECV_TAKEN,
-                comm: comm as i32,
-                count: HEAD as i32,
-                of: layout::GMPI_BYTE as i32,
-                rank: source,
-                tag: told.tag,
-                op: 0,
-                reserved: 0,
-            };
-            let request = Some(self.begin_part(&call)?);
+            let request = Some(self.receive_taken(comm, number, &mut bytes[..])?);
             Some(KeptHead { bytes, request, told })
         } else {
             None
         };
         self.pieces.kept.push(Kept { comm, told, number, head });
         Ok(true)
+    }
+
+    /// Begins to receive what was taken. The caller keeps the bytes until that is over.
+    fn receive_taken(&self, comm: Comm, number: u64, bytes: &mut [u8]) -> Result<Token, Class> {
+        self.begin_part(&Call {
+            to: bytes.as_mut_ptr().cast(),
+            displacement: number,
+            comm: comm as i32,
+            count: bytes.len() as i32,
+            ..Call::of(shim::RECV_TAKEN)
+        })
+    }
+
+    /// What was taken and never received comes before the end, which a library may wait for, to no place. Waits as long as the host's calls do.
+    pub(in super::super) fn drop_kept(&mut self) {
+        let mut left: Vec<(Token, Box<[u8]>)> = Vec::new();
+        for Kept { comm, told, number, head } in std::mem::take(&mut self.pieces.kept) {
+            let (request, bytes) = match head {
+                Some(head) => (head.request, head.bytes as Box<[u8]>),
+                None => {
+                    let mut bytes = vec![0; told.bytes.max(0) as usize].into_boxed_slice();
+                    (self.receive_taken(comm, number, &mut bytes).ok(), bytes)
+                }
+            };
+            left.extend(request.map(|request| (request, bytes)));
+        }
+        let clock = self.clock.clone();
+        let mut wait = Backoff::new(&clock, self.timeout);
+        loop {
+            left.retain(|(request, _)| self.test_part(*request).is_none());
+            if left.is_empty() || wait.pause().is_err() {
+                break;
+            }
+        }
+        // The library may go on writing them.
+        std::mem::forget(left);
     }
 
     /// The status of one; `None`: not yet.

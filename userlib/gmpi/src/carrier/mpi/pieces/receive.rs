@@ -13,6 +13,10 @@ use crate::carrier::{Operation, Token};
 use crate::memory::{Landed, Span};
 use crate::{Class, Status, layout};
 
+/// Looks at the first receive of what is given up, which ends them at once if it was cancelled, or has got a head: libraries pass those whole.
+/// One that has got a longer message may need its sender, which is not waited for.
+const LOOKS: usize = 10_000;
+
 pub struct Incoming {
     to: Span,
     /// What stands for it; nothing: what comes goes where it belongs.
@@ -20,7 +24,7 @@ pub struct Incoming {
     /// What comes is kept, not stored.
     keeps: bool,
     /// The receive of a message or head; `None`: that is over.
-    request: Option<Token>,
+    request: Option<Asked>,
     /// A head that a probe has taken; `None`: it comes where messages do.
     taken: Option<KeptHead>,
     /// What is known once there is a head, and the call that receives a piece.
@@ -28,14 +32,41 @@ pub struct Incoming {
     call: Call,
     /// Pieces that were asked for; those of them that have not come; those that have.
     posted: usize,
-    requests: VecDeque<Token>,
+    requests: VecDeque<Asked>,
     come: usize,
     /// Of a piece that has no room.
     scratch: Vec<u8>,
     /// Copies of pieces to where they belong.
     copies: Vec<Copying>,
     failed: Option<Class>,
+    /// A copy has failed, and may still be under way.
+    may_be_copied: bool,
+    /// The library has refused a call for a piece: the rest has no place.
+    is_refused: bool,
     is_given_up: bool,
+}
+
+/// A receive of the library.
+struct Asked {
+    request: Token,
+    /// The library is asked of those alone whether they were.
+    is_cancelled: bool,
+}
+
+impl Asked {
+    fn of(request: Token) -> Asked {
+        Asked { request, is_cancelled: false }
+    }
+
+    fn cancel(&mut self, mpi: &Mpi) {
+        // SAFETY: the request is one that was started and not told to be over.
+        unsafe { (mpi.shim.cancel)(self.request) };
+        self.is_cancelled = true;
+    }
+
+    fn test(&self, mpi: &Mpi) -> Option<(Result<(), Class>, Told)> {
+        if self.is_cancelled { mpi.test_cancelled_part(self.request) } else { mpi.test_part(self.request) }
+    }
 }
 
 impl Mpi {
@@ -78,7 +109,7 @@ impl Mpi {
             to: at.clone(),
             place,
             keeps,
-            request,
+            request: request.map(Asked::of),
             taken,
             parts: None,
             call,
@@ -88,6 +119,8 @@ impl Mpi {
             scratch: Vec::new(),
             copies: Vec::new(),
             failed: None,
+            may_be_copied: false,
+            is_refused: false,
             is_given_up: false,
         })
     }
@@ -102,26 +135,22 @@ impl Incoming {
     /// Whether anything moved, and how it ended.
     pub fn step(&mut self, mpi: &mut Mpi, token: Token) -> (bool, Option<Result<Status, Class>>) {
         if self.parts.is_none() {
-            let (ended, told) = match (self.request, &self.taken) {
-                (Some(request), _) => match self.test(mpi, request) {
+            let (ended, told) = match (&self.request, &self.taken) {
+                (Some(asked), _) => match asked.test(mpi) {
                     Some(over) => over,
                     None => return (false, None),
                 },
                 (None, Some(head)) => (Ok(()), head.told),
                 (None, None) => return (false, None),
             };
-            self.request = None;
-            if ended.is_err() || told.bytes != HEAD as i64 {
-                return (true, Some(self.is_whole(mpi, token, ended, told)));
-            }
-            if let Err(class) = self.begin_parts(mpi, told) {
-                return (true, Some(self.is_whole(mpi, token, Err(class), told)));
+            if let Some(whole) = self.has_come(mpi, token, ended, told) {
+                return (true, Some(whole));
             }
         }
         let Some((head, status)) = self.parts else { return (false, None) };
         let before = (self.posted, self.come, self.copies.len());
-        while let Some(request) = self.requests.front()
-            && let Some((ended, told)) = self.test(mpi, *request)
+        while let Some(asked) = self.requests.front()
+            && let Some((ended, told)) = asked.test(mpi)
         {
             self.requests.pop_front();
             self.piece(mpi, head, ended, told);
@@ -135,8 +164,18 @@ impl Incoming {
         (true, Some(self.end(mpi, token, head, status)))
     }
 
-    fn test(&self, mpi: &Mpi, request: Token) -> Option<(Result<(), Class>, Told)> {
-        if self.is_given_up { mpi.test_cancelled_part(request) } else { mpi.test_part(request) }
+    /// The first receive is over; how all of it is, if pieces do not follow.
+    fn has_come(
+        &mut self,
+        mpi: &mut Mpi,
+        token: Token,
+        ended: Result<(), Class>,
+        told: Told,
+    ) -> Option<Result<Status, Class>> {
+        self.request = None;
+        let is_head = ended.is_ok() && told.bytes == HEAD as i64;
+        let begun = if is_head { self.begin_parts(mpi, told) } else { ended };
+        (!is_head || begun.is_err()).then(|| self.is_whole(mpi, token, begun, told))
     }
 
     /// No head, but a message of the library, or an error.
@@ -193,7 +232,7 @@ impl Incoming {
 
     /// Whether pieces have no place of their own.
     fn is_drained(&self, head: Head) -> bool {
-        head.total > self.to.len || self.is_given_up && self.place.is_empty()
+        head.total > self.to.len || self.is_refused || self.is_given_up && self.place.is_empty()
     }
 
     /// Asks for pieces: one at a time where they have no place.
@@ -211,11 +250,12 @@ impl Incoming {
                 _ => mpi.stage.address(&mut self.place).wrapping_add(at),
             };
             match mpi.begin_part(&Call { to: start.cast(), count: len as i32, ..self.call }) {
-                Ok(request) => self.requests.push_back(request),
-                // Nothing of it is under way, and nothing more will come.
+                Ok(request) => self.requests.push_back(Asked::of(request)),
+                // The piece comes nevertheless, and the next ones behind it: it is asked for again as this goes on.
                 Err(class) => {
-                    self.failed = Some(class);
-                    self.come += 1;
+                    self.failed = self.failed.or(Some(class));
+                    self.is_refused = true;
+                    break;
                 }
             }
             self.posted += 1;
@@ -251,6 +291,7 @@ impl Incoming {
     fn fail(&mut self, error: &dyn std::error::Error) {
         tracing::error!("a message could not be stored: {error}");
         self.failed = Some(Class::INTERN);
+        self.may_be_copied = true;
     }
 
     /// Of a message that is longer than its place that has what fits. What stands for memory is not stored then.
@@ -303,31 +344,29 @@ impl Incoming {
                     mpi.landed.insert(token, Landed { at: self.to.clone(), bytes });
                 }
             }
-            // A copy that failed may still be under way: then the piece of the pool is nobody's any more.
-            place if self.failed.is_some() => std::mem::forget(place),
+            // The piece of the pool is nobody's any more.
+            place if self.may_be_copied => std::mem::forget(place),
             place => mpi.stage.give_back(place),
         }
         ended
     }
 
     /// Nothing is stored from now on. What the library was given to write to is not taken back before it is done with it.
-    pub fn give_up(&mut self, mpi: &mut Mpi) {
+    pub fn give_up(&mut self, mpi: &mut Mpi) -> Option<Result<Status, Class>> {
         self.is_given_up = true;
         if let Err(error) = mpi.stage.settle() {
             self.fail(&error);
         }
-        // A head that a probe has taken has come.
-        if self.taken.is_none()
-            && let Some(request) = self.request
-        {
-            // SAFETY: the request is one that was started and not told to be over.
-            unsafe { (mpi.shim.cancel)(request) };
-        }
         if self.place.is_empty() {
-            for request in self.requests.iter().rev() {
-                // SAFETY: as above.
-                unsafe { (mpi.shim.cancel)(*request) };
-            }
+            self.requests.iter_mut().rev().for_each(|asked| asked.cancel(mpi));
         }
+        // A head that a probe has taken has come.
+        if self.taken.is_some() {
+            return None;
+        }
+        self.request.as_mut()?.cancel(mpi);
+        // The memory is the kernel's again behind this, and a head may be there.
+        let (ended, told) = (0..LOOKS).find_map(|_| self.request.as_ref()?.test(mpi))?;
+        self.has_come(mpi, 0, ended, told)
     }
 }

@@ -27,8 +27,10 @@ pub struct Outgoing {
     sent: usize,
     requests: Vec<Token>,
     failed: Option<Class>,
-    /// It could not be copied: pieces of no bytes tell it.
+    /// It could not be copied, or the library refused a piece: pieces of no bytes tell it.
     is_void: bool,
+    /// A copy has failed, and may still be under way.
+    may_be_copied: bool,
     status: Status,
 }
 
@@ -57,7 +59,7 @@ impl Mpi {
             at: at.clone(),
             copied,
             _head: head,
-            call: Call { kind: shim::SEND_PIECE, tag, to: null_mut(), ..call },
+            call: Call { kind: kind_of(count), tag, to: null_mut(), ..call },
             count,
             begun,
             copies: VecDeque::new(),
@@ -65,6 +67,7 @@ impl Mpi {
             requests: vec![request],
             failed: None,
             is_void: false,
+            may_be_copied: false,
             status,
         };
         message.copy(self);
@@ -73,10 +76,16 @@ impl Mpi {
     }
 }
 
+/// How pieces are sent. A library takes short ones from their sender though no receive is there, and keeps them: of a long message it would
+/// keep all. The one piece of a message as long as a head is like any short message.
+fn kind_of(count: usize) -> i32 {
+    if count > 1 { shim::SEND_PIECE_ASKED } else { shim::SEND_PIECE }
+}
+
 impl Outgoing {
     /// Whether anything moved, and how it ended.
     pub fn step(&mut self, mpi: &mut Mpi) -> (bool, Option<Result<Status, Class>>) {
-        let before = (self.begun, self.sent, self.requests.len());
+        let before = self.is_at();
         let mut failed = self.failed;
         self.requests.retain(|request| match mpi.test_part(*request) {
             Some((ended, _)) => {
@@ -88,18 +97,23 @@ impl Outgoing {
         self.failed = failed;
         self.copy(mpi);
         self.send(mpi);
-        let moved = before != (self.begun, self.sent, self.requests.len());
-        if self.sent < self.count || !self.requests.is_empty() {
+        let moved = before != self.is_at();
+        if self.sent < self.count || !self.requests.is_empty() || !self.copies.is_empty() {
             return (moved, None);
         }
         let copied = std::mem::replace(&mut self.copied, Copied::none());
-        // A copy that fails may still be under way: then the piece of the pool is nobody's any more.
-        if self.is_void {
+        // The piece of the pool is nobody's any more.
+        if self.may_be_copied {
             std::mem::forget(copied)
         } else {
             mpi.stage.give_back(copied)
         }
         (true, Some(self.failed.map_or(Ok(self.status), Err)))
+    }
+
+    /// What changes as it moves.
+    fn is_at(&self) -> (usize, usize, usize, usize) {
+        (self.begun, self.sent, self.requests.len(), self.copies.len())
     }
 
     /// Begins copies of pieces that are sent next. One that is done at once is sent before another one is begun.
@@ -130,19 +144,19 @@ impl Outgoing {
 
     fn fail(&mut self, error: &dyn std::error::Error) {
         tracing::error!("a message could not be copied from its memory: {error}");
-        (self.is_void, self.failed, self.begun) = (true, Some(Class::INTERN), self.count);
-        self.copies.clear();
+        self.may_be_copied = true;
+        self.void(Class::INTERN);
+    }
+
+    /// The rest of it has no bytes.
+    fn void(&mut self, class: Class) {
+        self.failed = self.failed.or(Some(class));
+        (self.is_void, self.begun) = (true, self.count);
     }
 
     fn send(&mut self, mpi: &mut Mpi) {
-        while let Some(copying) = self.copies.front_mut() {
-            match mpi.stage.is_done(copying) {
-                Ok(true) => drop(self.copies.pop_front()),
-                Ok(false) => break,
-                Err(error) => self.fail(&error),
-            }
-        }
-        while self.sent < self.begun - self.copies.len() && self.requests.len() <= AHEAD {
+        self.look_at_copies(mpi);
+        while self.sent < self.copied_pieces() && self.requests.len() <= AHEAD {
             let (at, len) = mpi.pieces.part(self.sent, self.at.len);
             let start = match &self.copied {
                 copied if copied.is_empty() => self.at.address() as *mut u8,
@@ -150,20 +164,49 @@ impl Outgoing {
             };
             let count = if self.is_void { 0 } else { len as i32 };
             match mpi.begin_part(&Call { from: start.wrapping_add(at).cast(), count, ..self.call }) {
-                Ok(request) => self.requests.push(request),
-                Err(class) => self.failed = self.failed.or(Some(class)),
+                Ok(request) => {
+                    self.requests.push(request);
+                    self.sent += 1;
+                }
+                // The other end gets as many pieces as its head says: this one again, at once without bytes, then as it goes on.
+                Err(class) => {
+                    let was_void = self.is_void;
+                    self.void(class);
+                    if was_void {
+                        break;
+                    }
+                }
             }
-            self.sent += 1;
+        }
+    }
+
+    /// Pieces that may be sent.
+    fn copied_pieces(&self) -> usize {
+        if self.is_void { self.count } else { self.begun - self.copies.len() }
+    }
+
+    /// Ends copies in their order. Those of a message that has failed are waited for, too: the place of them is given back.
+    fn look_at_copies(&mut self, mpi: &mut Mpi) {
+        while let Some(copying) = self.copies.front_mut() {
+            match mpi.stage.is_done(copying) {
+                Ok(true) => drop(self.copies.pop_front()),
+                Ok(false) => break,
+                Err(error) => {
+                    self.fail(&error);
+                    self.copies.clear();
+                }
+            }
         }
     }
 
     /// Nobody keeps its memory as it is any more: all of it is copied now.
-    pub fn give_up(&mut self, mpi: &mut Mpi) {
+    pub fn give_up(&mut self, mpi: &mut Mpi) -> Option<Result<Status, Class>> {
         while self.begun < self.count {
             self.begin_copy(mpi);
         }
         if let Err(error) = mpi.stage.settle() {
             self.fail(&error);
         }
+        None
     }
 }
