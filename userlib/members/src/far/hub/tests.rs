@@ -168,14 +168,14 @@ fn what_a_rank_said_before_its_end_is_passed_on() {
 fn a_call_that_who_ends_was_the_last_to_enter_is_over() {
     for left in [true, false] {
         let (mut serving, mut ranks) = served();
-        for rank in 0..3 {
+        for (rank, of) in ranks.iter_mut().enumerate() {
             let mut said = frame(&FromRank::Enter { call: 1, bytes: Some(vec![rank as u8]) });
             match (rank, left) {
                 (2, true) => said.extend(frame(&FromRank::Leave)),
                 (2, false) => said.extend([0xff; 8]),
                 _ => {}
             }
-            ranks[rank].stream.write_all(&said).unwrap();
+            of.stream.write_all(&said).unwrap();
             let came = serving.ranks[rank].as_ref().unwrap().stream.clone();
             poll(&mut [PollFd::new(came.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
             serving.serve(rank);
