@@ -149,11 +149,11 @@ impl<W: Wire> Core<W> {
         if packet.modifier.contains(Modifier::MC) {
             return self.throw_away(); // groups have no members
         }
-        if packet.process != ANYONE && packet.process != link.era {
-            return self.throw_away(); // for one who had the place before, whoever is met there
-        }
         if link.theirs.is_none() || link.peer.is_none() {
             return self.send_unmet(to);
+        }
+        if packet.process != ANYONE && packet.process != link.era {
+            return self.throw_away(); // for one who had the place before
         }
         link.ways.used = true;
         let class = packet.class() as usize;

@@ -17,7 +17,6 @@
 mod blocked;
 mod cards;
 mod failed;
-mod gone;
 mod known;
 mod landed;
 mod net;
