@@ -4,7 +4,7 @@ mod fake;
 
 use std::ffi::CStr;
 
-use ggas_gpu::{Gpu, GpuError, LateCopies, PinnedBuffer};
+use ggas_gpu::{DeviceBuffer, Gpu, GpuError, LateCopies, PinnedBuffer};
 
 use crate::fake::in_a_child;
 
@@ -51,9 +51,7 @@ fn later(begins: bool) {
 #[ignore = "runs as the child of the other test"]
 fn late_copies() {
     let gpu = Gpu::open(0).unwrap();
-    let memory = gpu.alloc(1000).unwrap();
-    let data: Vec<u8> = (0..250).cycle().take(1000).collect();
-    memory.write(0, &data).unwrap();
+    let (memory, data) = filled(&gpu);
     let before = pieces();
     let pinned = gpu.alloc_pinned(100).unwrap();
     let mut copies = LateCopies::new(&gpu).unwrap();
@@ -92,6 +90,13 @@ fn late_copies() {
     assert_eq!(pieces(), before, "it is freed behind the copy");
 }
 
+/// GPU memory, and what it has.
+fn filled(gpu: &Gpu) -> (DeviceBuffer, Vec<u8>) {
+    let (memory, data) = (gpu.alloc(1000).unwrap(), (0..250).cycle().take(1000).collect::<Vec<u8>>());
+    memory.write(0, &data).unwrap();
+    (memory, data)
+}
+
 fn bytes_of(pinned: &PinnedBuffer, at: usize, len: usize) -> Vec<u8> {
     assert!(at + len <= pinned.len());
     // SAFETY: in range, and no copy is under way.
@@ -102,9 +107,7 @@ fn bytes_of(pinned: &PinnedBuffer, at: usize, len: usize) -> Vec<u8> {
 #[ignore = "runs as the child of the other test"]
 fn child() {
     let gpu = Gpu::open(0).unwrap();
-    let memory = gpu.alloc(1000).unwrap();
-    let data: Vec<u8> = (0..250).cycle().take(1000).collect();
-    memory.write(0, &data).unwrap();
+    let (memory, data) = filled(&gpu);
     let before = pieces();
     let pinned = gpu.alloc_pinned(100).unwrap();
     assert_eq!(bytes_of(&pinned, 0, 100), [0; 100]);

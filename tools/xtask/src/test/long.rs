@@ -64,7 +64,7 @@ fn first_seed() -> u64 {
 fn hosts(context: &Context) -> Result<String> {
     let first = first_seed();
     let mut command = cargo(&["test", "--release", "--package", "extoll-sim", "--lib", "hosts::sim"]);
-    command.env("GGAS_HOSTS_FIRST", first.to_string()).env("GGAS_HOSTS_SEEDS", "100000");
+    command.env(steps::HOSTS_FIRST, first.to_string()).env("GGAS_HOSTS_SEEDS", "100000");
     context.run("hosts", command)?;
     Ok(format!("seeds from {first}"))
 }

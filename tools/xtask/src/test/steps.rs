@@ -135,25 +135,29 @@ pub fn unit(context: &Context) -> Result<String> {
 /// Networks of hosts are simulated there, others each day as in the step `sim`.
 fn with_seeds_of_the_day(mut command: Command) -> Command {
     if std::env::var_os(HOSTS_FIRST).is_none() {
-        command.env(HOSTS_FIRST, (place::day() % DAYS * NETWORKS).to_string());
+        command.env(HOSTS_FIRST, first_of_day().to_string());
     }
     command
 }
 
 /// The variable that says which network of hosts is the first one.
-const HOSTS_FIRST: &str = "GGAS_HOSTS_FIRST";
+pub const HOSTS_FIRST: &str = "GGAS_HOSTS_FIRST";
 
 /// Networks of the step `sim`: a third of a minute of one core.
 const NETWORKS: u64 = 500;
 /// Days after which it comes to the same networks again.
 const DAYS: u64 = 4;
 
+fn first_of_day() -> u64 {
+    place::day() % DAYS * NETWORKS
+}
+
 /// The networks of this day, one of four quarters of the same 2,000, and those that ever failed (network 247 did): a minute
 /// at most. As the unit tests are built: a build for speed takes longer than it saves. `cargo xtask long` has others, and more.
 fn sim(context: &Context) -> Result<String> {
     context.run("sim build", cargo(&["build", "--workspace", "--bin", "simulate"]))?;
     let mut command = Command::new(capi::target().join("debug/simulate"));
-    let first = place::day() % DAYS * NETWORKS;
+    let first = first_of_day();
     command.args(["--known", "tests/sim-seeds.txt", "--time", "60"]);
     command.args(["--first", &first.to_string(), "--seeds", &NETWORKS.to_string()]);
     context.run("sim", command)?;
