@@ -59,15 +59,12 @@ impl Meetings {
     /// A process that is known: whether packets to it wait, where none goes now.
     pub(super) fn want_known(&mut self, node: u16, now: Instant) -> Option<Want> {
         self.known.as_ref()?;
-        if self.nodes[usize::from(node)].wired.is_none()
-            && matches!(self.state(node), State::Unmet)
-            && !self.leaving
-        {
+        if self.wired(node).is_none() && matches!(self.state(node), State::Unmet) && !self.leaving {
             self.open_way(node, now);
             self.call_missed(node, now); // others may have waited too long by now
             return Some(Want::Wait);
         }
-        let wired = self.nodes[usize::from(node)].wired.as_ref()?;
+        let wired = self.wired(node)?;
         let waits = !wired.met || wired.misses;
         Some(if !waits || wired.broke.is_some() || self.leaving { Want::ThrowAway } else { Want::Wait })
     }
@@ -101,7 +98,7 @@ impl Meetings {
     /// So long it may still be told how a process is reached.
     fn papers_until(&mut self, node: u16, now: Instant) -> Option<Instant> {
         let until = now + self.bounds.nobody;
-        let met = self.nodes[usize::from(node)].wired.as_ref().is_none_or(|wired| wired.met);
+        let met = self.wired(node).is_none_or(|wired| wired.met);
         self.known.as_mut().filter(|_| !met).map(|known| known.waits(until).unwrap_or(now))
     }
 
@@ -168,7 +165,7 @@ impl Meetings {
 
     /// Whether it is to be met since the wire does not reach it.
     pub fn is_doubted(&self, node: u16) -> bool {
-        self.nodes[usize::from(node)].wired.as_ref().is_some_and(|wired| wired.doubted)
+        self.wired(node).is_some_and(|wired| wired.doubted)
     }
 
     /// Something did not come to a process, or will not, as the wire says. Who cannot be [met](Self::doubt) is lost behind what it sent before,
@@ -201,18 +198,17 @@ impl Meetings {
 
     /// Whether packets of a process are taken without a connection.
     pub fn is_wired(&self, node: u16) -> bool {
-        self.nodes[usize::from(node)].wired.is_some()
+        self.wired(node).is_some()
     }
 
     /// Whether anything has come of a process by now that was not met.
     pub fn has_come(&self, node: u16) -> bool {
-        self.nodes[usize::from(node)].wired.as_ref().is_some_and(|wired| wired.heard)
+        self.wired(node).is_some_and(|wired| wired.heard)
     }
 
     /// Something came of it lately, whoever does not answer calls.
     pub(super) fn is_heard(&self, node: u16) -> bool {
-        let wired = self.nodes[usize::from(node)].wired.as_ref();
-        wired.is_some_and(|wired| wired.heard && wired.silent < MISSED * self.bounds.beat)
+        self.wired(node).is_some_and(|wired| wired.heard && wired.silent < MISSED * self.bounds.beat)
     }
 
     /// What a process says with its packets.
@@ -251,7 +247,7 @@ impl Meetings {
 
     /// Whether all of a process that leaves is here.
     pub(super) fn is_leaving(&self, node: u16) -> bool {
-        self.nodes[usize::from(node)].wired.as_ref().is_some_and(|wired| wired.leaves)
+        self.wired(node).is_some_and(|wired| wired.leaves)
     }
 
     /// Does what is due with a process that is not connected; when to look again.
@@ -294,7 +290,7 @@ impl Meetings {
 
     /// Calls a process of which nothing is heard, or who cannot be reached otherwise.
     fn call_missed(&mut self, node: u16, now: Instant) {
-        let Some(wired) = &self.nodes[usize::from(node)].wired else { return };
+        let Some(wired) = self.wired(node) else { return };
         // Of whom is doubted, what comes does not help.
         let misses = wired.doubted || wired.silent >= MISSED * self.bounds.beat;
         let unknown = self.papers_until(node, now).is_some_and(|until| until <= now);
@@ -312,6 +308,10 @@ impl Meetings {
             let on = *on;
             self.close(on);
         }
+    }
+
+    fn wired(&self, node: u16) -> Option<&Wired> {
+        self.nodes[usize::from(node)].wired.as_ref()
     }
 
     fn state(&self, node: u16) -> &State {
