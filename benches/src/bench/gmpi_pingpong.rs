@@ -28,8 +28,8 @@ const SIZES: [u64; 7] = [8, 512, 4096, 65_536, 262_144, 1 << 20, 4 << 20];
 
 /// From kernel to kernel; received into the window of the mailboxes, or into other memory.
 const DIRECT: [&str; 3] = ["direct", "direct-send", "direct-slots"];
-const METHODS: [&str; 7] =
-    ["direct", "direct-send", "direct-slots", "kernels", "kernel-ends", "hosts", "library"];
+const METHODS: [&str; 8] =
+    ["direct", "direct-send", "direct-slots", "kernels", "kernels-send", "kernel-ends", "hosts", "library"];
 
 pub(crate) struct GmpiPingpong;
 
@@ -122,7 +122,7 @@ impl<'a> Pair<'a> {
         let iterations = self.setup.options.iterations.unwrap_or(super::iterations_for(1000, bytes));
         let comm = match method {
             _ if DIRECT.contains(&method) => self.direct.as_ref().map(|direct| direct.comm),
-            "kernels" => Some(Comm::WORLD),
+            "kernels" | "kernels-send" => Some(Comm::WORLD),
             _ => None,
         };
         // Those that copy, where kernels do.
@@ -148,7 +148,7 @@ impl<'a> Pair<'a> {
     ) -> Result<(Option<Samples>, Check), BenchError> {
         let (options, mut probes, mut words, mut launches) =
             (self.setup.options, Vec::new(), Vec::new(), Vec::new());
-        let kernel = if method == "direct-send" { BLOCKING } else { KERNEL };
+        let kernel = if method.ends_with("-send") { BLOCKING } else { KERNEL };
         for ((node, gmpi), memory) in self.setup.ends().zip(&self.ranks.gmpis).zip(&self.memory) {
             let to = match &self.direct {
                 Some(direct) if comm == direct.comm && method != "direct-slots" => direct.place(node)?,

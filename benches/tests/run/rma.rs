@@ -97,7 +97,7 @@ fn the_c_interface_beside_the_library_below_it() {
 #[test]
 fn messages_by_calls_of_kernels_and_beside_them() {
     let report = run("gmpi-pingpong", small(&[8, 5000]));
-    let all = ["direct", "direct-send", "direct-slots", "kernels", "kernel-ends", "hosts"];
+    let all = ["direct", "direct-send", "direct-slots", "kernels", "kernels-send", "kernel-ends", "hosts"];
     assert_eq!(methods(&report), [all, all].concat());
 }
 
