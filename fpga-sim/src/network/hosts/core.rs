@@ -149,11 +149,13 @@ impl<W: Wire> Core<W> {
         if packet.modifier.contains(Modifier::MC) {
             return self.throw_away(); // groups have no members
         }
+        if packet.process != ANYONE && packet.process != link.era {
+            // For one who had the place before: it waits for nobody. Who may have it now is met all the same.
+            self.expect(to);
+            return self.throw_away();
+        }
         if link.theirs.is_none() || link.peer.is_none() {
             return self.send_unmet(to);
-        }
-        if packet.process != ANYONE && packet.process != link.era {
-            return self.throw_away(); // for one who had the place before
         }
         link.ways.used = true;
         let class = packet.class() as usize;
@@ -234,10 +236,10 @@ impl<W: Wire> Core<W> {
         Sent::Wait
     }
 
-    /// Begins to meet a process that a packet will be for.
-    pub fn expect(&mut self, to: u16) {
-        if self.links.get(usize::from(to)).is_some_and(|link| link.theirs.is_none()) {
-            self.meetings.want(to, self.clock.now());
+    /// Begins to meet a process that a packet will be for, or who comes where one is gone.
+    pub fn expect(&mut self, node: u16) {
+        if self.links.get(usize::from(node)).is_some_and(|link| link.theirs.is_none()) && node != self.me {
+            self.meetings.want(node, self.clock.now());
             self.hear_news();
         }
     }

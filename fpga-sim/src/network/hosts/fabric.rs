@@ -193,7 +193,7 @@ impl HostsFabric {
                 ends.iter().copied().find(|(_, end)| *end == End::Lost).or_else(|| ends.first().copied())?
             }
         };
-        self.shared.with_core(|core| core.probe(first));
+        self.shared.with_core(|core| core.expect(first));
         Some((first, end))
     }
 

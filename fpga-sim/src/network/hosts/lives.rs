@@ -25,7 +25,7 @@ impl Meetings {
     pub(super) fn met(&mut self, on: Connection, node: u16, process: u64, papers: Papers, now: Instant) {
         let (silent, unheard) = (Duration::ZERO, Duration::ZERO);
         let of = &mut self.nodes[usize::from(node)];
-        of.vain = None;
+        (of.vain, of.silent_until) = (None, None);
         // Packets of one that is known go on as they do, if they do.
         let wired = of.wired.take();
         let is_news = wired.as_ref().is_none_or(|wired| !wired.is_reached());
@@ -193,6 +193,13 @@ impl Meetings {
 
     /// Nobody was met. Packets of a job are for a process that is there, or was: it is lost where that goes on.
     pub(super) fn nobody(&mut self, node: u16, now: Instant) {
+        let Bounds { meeting, unreached, .. } = self.bounds;
+        let of = &mut self.nodes[usize::from(node)];
+        if let State::Calling { until, .. } = of.state {
+            // The network may say a little sooner that the host is not reached; that it refuses, it says at once.
+            let silent = until.saturating_duration_since(now) < meeting / 2;
+            of.silent_until = silent.then_some(now + unreached);
+        }
         match self.job && self.in_vain(node, now) >= self.bounds.unreached && !self.is_heard(node) {
             true => self.never_met(node),
             false => self.settle(node, State::Nobody { until: now + self.bounds.nobody }),

@@ -74,6 +74,8 @@ pub(super) struct Node {
     pub lost: Vec<u64>,
     /// Since when it is called in vain.
     pub vain: Option<Instant>,
+    /// Until then packets wait for no call, since the last one was not answered for long.
+    pub silent_until: Option<Instant>,
     /// Its process was found to be lost before it was met, or is known, and is gone: whoever it is.
     pub never: bool,
     /// Its process is known, and packets of it are taken without a connection.
@@ -150,6 +152,7 @@ impl Meetings {
                     state: State::Unmet,
                     lost: Vec::new(),
                     vain: None,
+                    silent_until: None,
                     never: false,
                     wired: None,
                 })
@@ -183,15 +186,23 @@ impl Meetings {
                 }
             }
             State::Unmet | State::Nobody { .. } if !self.leaving => match self.call(node, now) {
-                Ok(()) => Want::Wait,
+                Ok(()) => self.waits_for_call(node, now),
                 Err(error) => {
                     tracing::warn!("node {node} cannot be met: {error}");
                     Want::ThrowAway
                 }
             },
+            State::Calling { stage: Calling::Connecting, .. } => self.waits_for_call(node, now),
             State::Calling { .. } | State::Called { .. } | State::Awaited { .. } => Want::Wait,
             _ => Want::ThrowAway,
         }
+    }
+
+    /// A card's packets go in order: those for two silent hosts in turn would each wait for a call of their own. So packets wait for the
+    /// first one, and for others once there is an answer.
+    fn waits_for_call(&self, node: u16, now: Instant) -> Want {
+        let silent = self.nodes[usize::from(node)].silent_until.is_some_and(|until| now < until);
+        if silent && !self.job { Want::ThrowAway } else { Want::Wait }
     }
 
     pub(super) fn call(&mut self, node: u16, now: Instant) -> io::Result<()> {

@@ -14,14 +14,6 @@ use crate::packet::ANYONE;
 use ggas_wire::Taken;
 
 impl<W: Wire> Core<W> {
-    /// Looks for a process at a node whose last one is gone, so that who comes there is found.
-    pub fn probe(&mut self, node: u16) {
-        if self.links.get(usize::from(node)).is_some_and(|link| link.theirs.is_none()) && node != self.me {
-            self.meetings.want(node, self.clock.now());
-            self.hear_news();
-        }
-    }
-
     /// Lets those go whose last packet is here.
     #[inline]
     pub(super) fn see_off(&mut self) {

@@ -17,6 +17,7 @@
 mod blocked;
 mod cards;
 mod failed;
+mod gone;
 mod known;
 mod landed;
 mod net;

@@ -44,7 +44,7 @@ impl World {
         self.step(who);
     }
 
-    fn packet_of(&mut self, who: usize, to: u16, kind: Kind) -> Packet {
+    pub fn packet_of(&mut self, who: usize, to: u16, kind: Kind) -> Packet {
         let (tag, process) = self.number_packet(who, to);
         Packet {
             source: Address::new(self.processes[who].node, 0),
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    pub(super) fn send(&mut self, who: usize, mut packet: Packet) {
+    pub fn send(&mut self, who: usize, mut packet: Packet) {
         let (way, tag) = ((who, packet.destination.node, packet.class() as usize), packet.tag);
         let sent = match std::mem::take(&mut packet.payload) {
             // As cards send what they can read at once.

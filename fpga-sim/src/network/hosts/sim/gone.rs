@@ -1,0 +1,79 @@
+//! Packets for processes that are gone by the time they are sent, and for hosts that are silent.
+
+use super::SECOND;
+use super::world::{EVER, World};
+use crate::packet::Kind;
+
+/// Three processes, of which the first one has met the others.
+fn met() -> World {
+    let mut world = World::new(3, 1);
+    world.messages.borrow_mut().later = 0;
+    (0..3).for_each(|node| world.start(node));
+    [1, 2].into_iter().for_each(|to| world.post(0, to, Kind::Notification));
+    world.run(SECOND);
+    assert_eq!(world.taken, 2);
+    world
+}
+
+/// Both hosts are gone, which process 0 knows by now; and it has packets that it made for them before, in turn.
+#[test]
+fn packets_for_who_is_gone_wait_for_no_call() {
+    let mut world = met();
+    let packets: Vec<_> = (0..20).map(|at| world.packet_of(0, 1 + at % 2, Kind::Notification)).collect();
+    [1, 2].into_iter().for_each(|gone| world.end(gone, false));
+    world.run(8 * SECOND);
+    assert!([1, 2].into_iter().all(|gone| world.lost.contains_key(&(0, gone))));
+    let before = world.processes[0].core().counts.thrown_away;
+    packets.into_iter().for_each(|packet| world.send(0, packet));
+    // Nobody answers there: to call each in turn would take five seconds for each packet.
+    let process = &world.processes[0];
+    assert_eq!((process.waiting.len(), process.core().counts.thrown_away - before), (0, 20));
+    world.run(9 * SECOND);
+    world.check_quiet();
+}
+
+/// A packet for one who is gone is all that says that somebody is wanted at its node.
+#[test]
+fn who_comes_again_is_met_by_packets_for_who_is_gone() {
+    let mut world = met();
+    let packet = world.packet_of(0, 1, Kind::Notification);
+    world.leave(1);
+    world.run(2 * SECOND);
+    assert!(world.left.contains(&(0, 1)));
+    world.start(1);
+    world.send(0, packet);
+    assert_eq!(world.processes[0].waiting.len(), 0);
+    world.step(0);
+    world.run(3 * SECOND);
+    world.post(0, 1, Kind::Notification);
+    world.run(4 * SECOND);
+    assert_eq!((world.taken, world.count_came(0, 3)), (3, 1));
+    world.check_quiet();
+}
+
+/// Of two silent hosts each was called at another time. Packets wait for these calls, and for no others.
+#[test]
+fn packets_for_silent_hosts_in_turn_wait_once() {
+    let mut world = World::new(3, 1);
+    world.messages.borrow_mut().later = 0;
+    world.start(0);
+    [1, 2].into_iter().for_each(|node| world.cuts.cut(0, node, EVER));
+    world.post(0, 1, Kind::Notification);
+    world.run(3 * SECOND);
+    world.post(0, 2, Kind::Notification);
+    world.run(9 * SECOND);
+    assert_eq!(world.processes[0].core().counts.thrown_away, 2);
+    for at in 0..20 {
+        world.post(0, 1 + at % 2, Kind::Notification);
+        assert_eq!(world.processes[0].waiting.len(), 0, "the {at}th");
+        world.run(world.now() + SECOND / 2);
+    }
+    // They are called all the same; and later packets wait again.
+    world.cuts.heal_all(world.now());
+    [1, 2].into_iter().for_each(|node| world.start(node));
+    world.run(world.now() + 20 * SECOND);
+    [1, 2].into_iter().for_each(|node| world.post(0, node, Kind::Notification));
+    world.run(world.now() + SECOND);
+    assert_eq!(world.taken, 2);
+    world.check_quiet();
+}
