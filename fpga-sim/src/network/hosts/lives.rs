@@ -163,6 +163,7 @@ impl Meetings {
                 None
             }
             State::Up(up) => {
+                let passed = passed.min(now.saturating_duration_since(up.said)); // it may have been met since the last look
                 up.silent += passed;
                 let before = up.unheard;
                 if ways.used && !up.heard && up.broke.is_none() && !up.leaves {

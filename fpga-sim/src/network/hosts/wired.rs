@@ -261,6 +261,7 @@ impl Meetings {
         let Bounds { beat, silence, unreached, .. } = self.bounds;
         let of = &mut self.nodes[usize::from(node)];
         let wired = of.wired.as_mut()?;
+        let passed = passed.min(now.saturating_duration_since(wired.said)); // its way may be open since the last look
         wired.silent = if ways.fresh { Duration::ZERO } else { wired.silent + passed };
         wired.heard |= ways.fresh;
         if ways.fresh {

@@ -113,6 +113,22 @@ fn a_process_that_is_met_late_is_met() {
     assert!(call(&mut meetings).is_some());
 }
 
+/// What passed before two met is no silence of theirs.
+#[test]
+fn silence_begins_where_two_meet() {
+    let begin = Instant::now();
+    let mut meetings = meetings(false, begin);
+    let met = begin + 4 * SECOND;
+    let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![1; 16] };
+    meetings.met(9, 1, 5, papers, met);
+    let mut now = met;
+    while !is_lost(&mut meetings) {
+        meetings.look(now, |_| Ways::default());
+        now += SECOND / 2;
+    }
+    assert_eq!(now - SECOND / 2, met + 5 * SECOND);
+}
+
 /// However many call, and however often, from another host.
 #[test]
 fn strangers_cut_nobody_off_who_comes_from_a_host_with_fewer() {

@@ -59,6 +59,23 @@ fn papers_that_do_not_come_in_time_are_looked_for() {
     assert_eq!(calls(&mut meetings), [2]);
 }
 
+/// What passed before its first packet is no silence of a process.
+#[test]
+fn silence_begins_with_the_way() {
+    let begin = Instant::now();
+    let mut meetings = job(begin);
+    meetings.known.as_mut().unwrap().hear(&vec![Some(Known::own("tcp", &[1; 16])); 3], "tcp");
+    let opened = begin + 4 * SECOND;
+    meetings.open_way(1, opened);
+    let mut now = opened;
+    while calls(&mut meetings).is_empty() {
+        look(&mut meetings, now, false);
+        now += SECOND / 2;
+    }
+    // It is called after two seconds.
+    assert_eq!(now - SECOND / 2, opened + 2 * SECOND);
+}
+
 /// It may have the same secret.
 #[test]
 fn another_run_of_the_job_harms_nobody() {
