@@ -57,6 +57,8 @@ pub(super) struct Link<P> {
     /// A packet found no credit, no slot, or nobody met yet.
     pub waits: bool,
     pub ways: Ways,
+    /// What had gone at the last look.
+    pub sent_then: [u32; 2],
     /// Its process is gone, and there will be no other one.
     pub over: bool,
 }
@@ -81,6 +83,7 @@ impl<P> Link<P> {
             runway: None,
             waits: false,
             ways: Ways::default(),
+            sent_then: [0; 2],
             over: false,
         }
     }

@@ -16,6 +16,8 @@ pub(super) struct Ways {
     /// Some have come from there, and since the last look.
     pub came: bool,
     pub fresh: bool,
+    /// Some have gone there since the last look.
+    pub went: bool,
 }
 
 /// Lost processes of a node that are remembered.
@@ -114,7 +116,6 @@ impl Meetings {
     /// been heard: ten of them at least, however far apart they are. `ways` says what has become of the ways of packets to and from a node.
     pub fn look(&mut self, now: Instant, mut ways: impl FnMut(u16) -> Ways) -> Option<Instant> {
         let passed = now.saturating_duration_since(self.looked).min(self.bounds.beat);
-        self.looked = now;
         let late = self.unknown.iter().filter(|unknown| unknown.until <= now);
         self.out.extend(late.map(|unknown| Out::Close(unknown.on)));
         self.unknown.retain(|unknown| unknown.until > now);
@@ -125,6 +126,7 @@ impl Meetings {
             let met = self.look_at(node, ways, passed, now);
             next = next.into_iter().chain(wired).chain(met).min();
         }
+        self.looked = now;
         self.next = next.into_iter().chain(self.unknown.iter().map(|unknown| unknown.until)).min();
         self.next
     }

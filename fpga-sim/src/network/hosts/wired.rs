@@ -11,8 +11,8 @@ use super::meeting::{Meetings, State};
 use super::proof::Word;
 use ggas_members::meeting::bad;
 
-/// After so many beats an empty message says that this process lives: those of all pairs cost a host with many ranks more than beats of
-/// connections do.
+/// After so many beats without a packet an empty message says that this process lives: those of all pairs cost a host with many ranks more
+/// than beats of connections do, and as much as a packet for each other rank.
 const SAYS: u32 = 2;
 /// After so many of silence a process is called.
 const MISSED: u32 = 4;
@@ -259,6 +259,7 @@ impl Meetings {
         now: Instant,
     ) -> Option<Instant> {
         let Bounds { beat, silence, unreached, .. } = self.bounds;
+        let looked = self.looked;
         let of = &mut self.nodes[usize::from(node)];
         let wired = of.wired.as_mut()?;
         let passed = passed.min(now.saturating_duration_since(wired.said)); // its way may be open since the last look
@@ -279,6 +280,9 @@ impl Meetings {
         }
         if wired.broke.is_some() || wired.leaves || self.leaving {
             return wired.broke.or(Some(now + beat));
+        }
+        if ways.went {
+            wired.said = wired.said.max(looked); // or later
         }
         if wired.met && now >= wired.said + SAYS * beat {
             wired.said = now;

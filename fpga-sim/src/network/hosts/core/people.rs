@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::super::events::{Connection, End, News, Out};
 use super::super::link::Link;
+use super::super::lives::Ways;
 use super::super::message::Head;
 use super::super::proof::Papers;
 use super::super::wire::Wire;
@@ -193,9 +194,10 @@ impl<W: Wire> Core<W> {
         let now = self.clock.now();
         let links = &mut self.links;
         self.meetings.look(now, |node| {
-            let ways = &mut links[usize::from(node)].ways;
-            let seen = *ways;
-            ways.fresh = false;
+            let link = &mut links[usize::from(node)];
+            let went = std::mem::replace(&mut link.sent_then, link.sent) != link.sent;
+            let seen = Ways { went, ..link.ways };
+            link.ways.fresh = false;
             seen
         });
         self.hear_news();

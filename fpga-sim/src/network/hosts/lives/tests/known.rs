@@ -59,6 +59,24 @@ fn papers_that_do_not_come_in_time_are_looked_for() {
     assert_eq!(calls(&mut meetings), [2]);
 }
 
+/// Packets say that this process lives: no second passes without one or an empty message.
+#[test]
+fn who_sends_packets_says_nothing_else() {
+    let begin = Instant::now();
+    let mut meetings = job(begin);
+    meetings.known.as_mut().unwrap().hear(&vec![Some(Known::own("tcp", &[1; 16])); 3], "tcp");
+    meetings.open_way(1, begin);
+    let mut beats = Vec::new();
+    for at in 0..12 {
+        // Packets go behind the first look, the sixth one and the seventh.
+        let (now, went) = (begin + SECOND / 2 * at, [1, 6, 7].contains(&at));
+        meetings.look(now, |node| Ways { went: went && node == 1, fresh: true, ..Ways::default() });
+        let says = |news: &News| matches!(news, News::Tell { node: 1, word: Word::Beat { .. } });
+        beats.extend(std::mem::take(&mut meetings.news).iter().any(says).then_some(at));
+    }
+    assert_eq!(beats, [2, 4, 8, 10]);
+}
+
 /// What passed before its first packet is no silence of a process.
 #[test]
 fn silence_begins_with_the_way() {
