@@ -1,5 +1,6 @@
 //! Each process puts to every other one, twice, and rank 0 says how long things took and what a process takes. With the arguments
-//! `watch SECONDS` they then stay for so long, say whom they lose, meet in a barrier, and leave one after the other.
+//! `watch SECONDS` they then stay for so long, say whom they lose, meet in a barrier, and leave one after the other. With `rounds NUMBER`
+//! they go on to put to each other so often, short and long payloads by turns, also where they lose some.
 //!
 //! `cargo build --release -p ggas --example everyone && ggas run --host h1:16,h2:16 -- target/release/examples/everyone`
 
@@ -10,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use ggas_wire::{Endpoint, Event, Taken, WireError, choose};
 
-use ggas::{HostBuffer, Job, Kind, Match, PortConfig, RemoteRegion, Spec};
+use ggas::{HostBuffer, Job, Kind, Match, Port, PortConfig, PostError, RemoteRegion, Spec, WaitError};
 
 const BYTES: usize = 1024;
+/// What the wire carries otherwise.
+const LONG: usize = 256 << 10;
+const PAUSE: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -93,7 +97,8 @@ fn everyone() -> Result<(), Box<dyn Error>> {
     match &words[..] {
         [] => alone(&job)?,
         [watch, seconds] if watch == "watch" => return watches(&job, Duration::from_secs(seconds.parse()?)),
-        _ => return Err("everyone [watch SECONDS]".into()),
+        [rounds, number] if rounds == "rounds" => return goes_on(&job, &port, number.parse()?),
+        _ => return Err("everyone [watch SECONDS | rounds NUMBER]".into()),
     }
     port.close()?;
     Ok(job.barrier(SOON)?)
@@ -167,6 +172,46 @@ fn watches(job: &Job, time: Duration) -> Result<(), Box<dyn Error>> {
     job.barrier(SOON)?;
     println!("watched");
     std::thread::sleep(Duration::from_millis(100) * job.rank());
+    Ok(())
+}
+
+/// Puts to all others that it has not lost, and waits for what each of them puts, again and again.
+fn goes_on(job: &Job, port: &Port, rounds: usize) -> Result<(), Box<dyn Error>> {
+    let _watches = job.membership().on_loss(Box::new(|rank| println!("rank {rank} is lost")));
+    let (rank, size) = (job.rank() as usize, job.size() as usize);
+    let outbox = port.register(HostBuffer::zeroed(LONG)?)?;
+    let inbox = port.register(HostBuffer::zeroed(LONG * size)?)?;
+    let inboxes = job.exchange_values(&RemoteRegion::of(&inbox), SOON)?;
+    let mut others: Vec<usize> = (0..size).filter(|other| *other != rank).collect();
+    for round in 0..rounds {
+        let len = if round % 2 == 0 { BYTES } else { LONG };
+        let mut lost = Vec::new();
+        for other in &others {
+            let at = inboxes[*other].nla((LONG * rank) as u64, len as u64)?;
+            match port.connect(inboxes[*other].port()).put(&outbox, 0, len, at, Spec::COMPLETER) {
+                Err(PostError::PeerLost(_)) => lost.push(*other),
+                posted => posted?,
+            }
+        }
+        for other in &others {
+            let puts = Match::any().kind(Kind::Completer).puts().from(inboxes[*other].port());
+            match port.wait_match(&puts, SOON) {
+                Ok(arrived) if arrived.error().is_empty() => {}
+                Ok(arrived) => {
+                    return Err(format!("a put of rank {other} failed: {:?}", arrived.error()).into());
+                }
+                Err(WaitError::PeerLost { .. }) => lost.push(*other),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        others.retain(|other| !lost.contains(other));
+        if round == 1 {
+            println!("goes on");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    println!("{rounds} rounds, at last with {} others", others.len());
+    std::thread::sleep(PAUSE * job.rank());
     Ok(())
 }
 

@@ -190,6 +190,14 @@ pub const ALL: &[Scenario] = &[
         run: ucx::ucx,
     },
     Scenario {
+        name: "ucx-bounds",
+        about: "over UCX, while all put to all: a rank is killed, one is stopped and goes on",
+        hosts: 2,
+        short: false,
+        in_c: None,
+        run: ucx::bounds,
+    },
+    Scenario {
         name: "ucx-many",
         about: "64 ranks over UCX: their start, and each to each",
         hosts: 4,

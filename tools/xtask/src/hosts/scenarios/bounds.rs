@@ -4,8 +4,9 @@
 use super::super::Built;
 use super::super::lab::{Lab, Runs};
 use super::SOON;
-use super::jobs::{kill_rank, watching};
+use super::jobs::{self, kill_rank, signal_rank, watching};
 use anyhow::{Result, ensure};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,11 +19,45 @@ pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
     let killed = killed(lab, built)?;
     harmless(lab, built)?;
     let cut = cut(lab, built)?;
+    let puts = among_puts(|| jobs::launch(lab, built, FOUR), built)?;
     Ok(format!(
-        "a killed rank known to all after {} ms, a cut host after {:.1} s",
+        "a killed rank known to all after {} ms, a cut host after {:.1} s; {puts}",
         killed.as_millis(),
         cut.as_secs_f64()
     ))
+}
+
+/// Two hosts of two ranks.
+pub(super) const FOUR: &str = "h1:2,h2:2";
+
+/// While all put to all: a rank is killed, of which all others hear, and they go on; then one is stopped for a while, and goes on, too.
+pub(super) fn among_puts(launch: impl Fn() -> Command, built: &Built) -> Result<String> {
+    let mut running = putting(launch(), built)?;
+    let begun = Instant::now();
+    kill_rank(built, 3)?;
+    running.says("rank 3 is lost", 3)?;
+    let took = begun.elapsed();
+    let output = running.ends(2 * SOON)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let why = || format!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(said.matches("at last with 2 others").count() == 3, "{}", why());
+    ensure!(said.matches("is lost").count() == 3, "somebody is lost who lives:\n{}", why());
+    let running = putting(launch(), built)?;
+    signal_rank(built, 2, "STOP")?;
+    thread::sleep(SHORT);
+    signal_rank(built, 2, "CONT")?;
+    let said = running.succeeds(2 * SOON)?;
+    ensure!(!said.contains("is lost"), "somebody is lost who lives:\n{said}");
+    ensure!(said.matches("at last with 3 others").count() == 4, "{said}");
+    Ok(format!("one killed among puts after {} ms, one stopped for {SHORT:?} goes on", took.as_millis()))
+}
+
+/// Four ranks that put to each other again and again.
+fn putting(mut command: Command, built: &Built) -> Result<Runs> {
+    command.args(["--keep-going", "--"]).arg(built.example("everyone")).args(["rounds", "60"]);
+    let mut running = Runs::start(command, "ranks that put")?;
+    running.says("goes on", 4)?;
+    Ok(running)
 }
 
 /// All others hear of it.

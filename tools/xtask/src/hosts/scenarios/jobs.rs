@@ -190,6 +190,11 @@ pub fn orphans(lab: &Lab, built: &Built) -> Result<String> {
 
 /// Kills the process of `everyone` that is this rank.
 pub(super) fn kill_rank(built: &Built, rank: u32) -> Result<()> {
+    signal_rank(built, rank, "KILL")
+}
+
+/// Sends it a signal, by name.
+pub(super) fn signal_rank(built: &Built, rank: u32, name: &str) -> Result<()> {
     let (variable, program) = (format!("GGAS_RANK={rank}"), built.example("everyone"));
     let is_it = |folder: &Path| {
         let read = |file: &str| fs::read(folder.join(file)).unwrap_or_default();
@@ -199,7 +204,8 @@ pub(super) fn kill_rank(built: &Built, rank: u32) -> Result<()> {
     let mut folders = fs::read_dir("/proc")?.flatten().map(|entry| entry.path());
     let folder = folders.find(|folder| is_it(folder)).with_context(|| format!("rank {rank} does not run"))?;
     let process = folder.file_name().unwrap_or_default();
-    ensure!(Command::new("kill").arg("-KILL").arg(process).status()?.success(), "rank {rank} is not killed");
+    let sent = Command::new("kill").args(["-s", name]).arg(process).status()?;
+    ensure!(sent.success(), "rank {rank} gets no {name}");
     Ok(())
 }
 

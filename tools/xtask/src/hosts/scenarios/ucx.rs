@@ -2,7 +2,7 @@
 
 use super::super::Built;
 use super::super::lab::{Lab, Runs, secret};
-use super::{SOON, file, jobs, node};
+use super::{SOON, bounds, file, jobs, node};
 use anyhow::{Result, ensure};
 use std::process::Command;
 
@@ -29,6 +29,16 @@ fn launch(lab: &Lab, built: &Built, hosts: &str) -> Command {
 pub fn many(lab: &Lab, built: &Built) -> Result<String> {
     match version(lab, built)? {
         Ok(version) => Ok(format!("{version}; {}", jobs::many_in(launch(lab, built, jobs::MANY))?)),
+        Err(skipped) => Ok(skipped),
+    }
+}
+
+pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
+    match version(lab, built)? {
+        Ok(version) => {
+            let puts = bounds::among_puts(|| launch(lab, built, bounds::FOUR), built)?;
+            Ok(format!("{version}; {puts}"))
+        }
         Err(skipped) => Ok(skipped),
     }
 }
