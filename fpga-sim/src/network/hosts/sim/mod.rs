@@ -5,7 +5,8 @@
 //! * of a process that was taken for lost, nothing is taken that it sent later;
 //! * a death is known after 100 ms, the end of a host and a cut after 6 s, to all that had met the process;
 //! * nobody is taken for lost where nothing worse happened than a cut, or a host standing still, for 3 s;
-//! * there, who has left properly, with all that it sent taken, is taken for lost by nobody;
+//! * there, who has left properly, with all that it sent taken, is taken for lost by nobody, but by those of a job without rank 0 to which
+//!   it had no way;
 //! * long payloads are read, and written, as they were when they were sent, and memory that was given back is read by nobody: of writes
 //!   not before the wire has ended them, or 10 s after their peer went; landings keep their addresses;
 //! * whom a write does not reach is taken for lost;
@@ -135,6 +136,7 @@ impl World {
 
     fn leave(&mut self, who: usize) {
         if self.processes[who].leaves.is_none() {
+            self.note_unsaid(who);
             let until = self.now() + LEAVE;
             self.processes[who].leaves = Some(until);
             if let Some(host) = &self.processes[who].host {
@@ -219,7 +221,8 @@ impl World {
     fn check_losses(&self) {
         for (who, gone) in self.lost.keys() {
             assert!(!self.processes[*gone].alive, "{who} took {gone} for lost, which lives");
-            assert!(!self.left.contains(&(*gone, *gone)), "{who} took {gone} for lost, which left");
+            let left = self.left.contains(&(*gone, *gone)) && !self.unsaid.contains(&(*who, *gone));
+            assert!(!left, "{who} took {gone} for lost, which left");
         }
     }
 

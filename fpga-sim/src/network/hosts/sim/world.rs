@@ -92,6 +92,8 @@ pub struct World {
     /// Who took whom for lost, and when.
     pub lost: HashMap<(usize, usize), Duration>,
     pub left: HashSet<(usize, usize)>,
+    /// Who does not hear that another one leaves, of a job.
+    pub unsaid: HashSet<(usize, usize)>,
     /// Nodes at which somebody found that nothing comes over the wire to another one.
     pub unheard: Vec<(u16, u16)>,
     pub taken: u64,
@@ -154,6 +156,7 @@ impl World {
             cuts: Cuts::default(),
             lost: HashMap::new(),
             left: HashSet::new(),
+            unsaid: HashSet::new(),
             unheard: Vec::new(),
             taken: 0,
             events: BinaryHeap::new(),

@@ -52,6 +52,15 @@ impl World {
         }
     }
 
+    /// Where nobody tells of ends, who leaves says so to those alone to which it has a way.
+    pub fn note_unsaid(&mut self, who: usize) {
+        if !self.tells_ends() {
+            let core = self.processes[who].core();
+            let others = (0..self.at.len()).filter(|other| !core.is_open(*other as u16));
+            self.unsaid.extend(others.map(|other| (other, who)));
+        }
+    }
+
     fn tell_all(&mut self, node: u16, left: bool, after: Duration) {
         for to in (0..self.processes.len()).filter(|to| *to != usize::from(node)) {
             let at = self.now() + after + TELLS.mul_f64(self.random.f64());
