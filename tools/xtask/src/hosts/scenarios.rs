@@ -167,7 +167,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "bounds",
-        about: "how soon a killed rank and a cut host are known; who stands still or leaves is not lost",
+        about: "how soon a killed rank and a cut host are known; who stands still or leaves is not lost, also among puts",
         hosts: 2,
         short: false,
         in_c: None,
@@ -191,7 +191,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "ucx-bounds",
-        about: "over UCX, while all put to all: a rank is killed, one is stopped and goes on",
+        about: "as `bounds`, over UCX",
         hosts: 2,
         short: false,
         in_c: None,

@@ -15,11 +15,21 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// What is none: a host that stands still, or a cut, for so long.
 const SHORT: Duration = Duration::from_secs(3);
 
+/// Two hosts of two ranks.
+pub(super) const FOUR: &str = "h1:2,h2:2";
+
+/// The command that launches them.
+type Launch<'a> = &'a dyn Fn() -> Command;
+
 pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
-    let killed = killed(lab, built)?;
-    harmless(lab, built)?;
-    let cut = cut(lab, built)?;
-    let puts = among_puts(|| jobs::launch(lab, built, FOUR), built)?;
+    bounds_of(lab, &|| jobs::launch(lab, built, FOUR), built)
+}
+
+pub(super) fn bounds_of(lab: &Lab, launch: Launch, built: &Built) -> Result<String> {
+    let killed = killed(launch, built)?;
+    harmless(lab, launch, built)?;
+    let cut = cut(lab, launch, built)?;
+    let puts = among_puts(launch, built)?;
     Ok(format!(
         "a killed rank known to all after {} ms, a cut host after {:.1} s; {puts}",
         killed.as_millis(),
@@ -27,11 +37,8 @@ pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
     ))
 }
 
-/// Two hosts of two ranks.
-pub(super) const FOUR: &str = "h1:2,h2:2";
-
 /// While all put to all: a rank is killed, of which all others hear, and they go on; then one is stopped for a while, and goes on, too.
-pub(super) fn among_puts(launch: impl Fn() -> Command, built: &Built) -> Result<String> {
+fn among_puts(launch: Launch, built: &Built) -> Result<String> {
     let mut running = putting(launch(), built)?;
     let begun = Instant::now();
     kill_rank(built, 3)?;
@@ -61,8 +68,8 @@ fn putting(mut command: Command, built: &Built) -> Result<Runs> {
 }
 
 /// All others hear of it.
-fn killed(lab: &Lab, built: &Built) -> Result<Duration> {
-    let mut running = watching(lab, built, "h1:2,h2:2", 4, 120)?;
+fn killed(launch: Launch, built: &Built) -> Result<Duration> {
+    let mut running = watching(launch(), built, 4, 120)?;
     let begun = Instant::now();
     kill_rank(built, 3)?;
     running.says("rank 3 is lost", 3)?;
@@ -70,8 +77,8 @@ fn killed(lab: &Lab, built: &Built) -> Result<Duration> {
 }
 
 /// A host stands still and runs again, then a cut heals: nobody is lost, nor is who leaves afterwards, and all goes well.
-fn harmless(lab: &Lab, built: &Built) -> Result<()> {
-    let running = watching(lab, built, "h1:2,h2:2", 4, 20)?;
+fn harmless(lab: &Lab, launch: Launch, built: &Built) -> Result<()> {
+    let running = watching(launch(), built, 4, 20)?;
     lab.signal(2, "STOP");
     thread::sleep(SHORT);
     lab.signal(2, "CONT");
@@ -87,8 +94,8 @@ fn harmless(lab: &Lab, built: &Built) -> Result<()> {
 }
 
 /// Both ranks of each side hear of both of the other one.
-fn cut(lab: &Lab, built: &Built) -> Result<Duration> {
-    let mut running = watching(lab, built, "h1:2,h2:2", 4, 120)?;
+fn cut(lab: &Lab, launch: Launch, built: &Built) -> Result<Duration> {
+    let mut running = watching(launch(), built, 4, 120)?;
     lab.cut(2, true)?;
     let begun = Instant::now();
     known(&mut running, &[2, 3])?;

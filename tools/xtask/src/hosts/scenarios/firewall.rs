@@ -96,7 +96,7 @@ fn job(lab: &Lab, built: &Built, way: &str) -> Result<()> {
 
 /// A firewall that comes up while a job runs is as a cut.
 fn later(lab: &Lab, built: &Built) -> Result<()> {
-    let mut running = jobs::watching(lab, built, "h1:1,h2:1", 2, 120)?;
+    let mut running = jobs::watching(jobs::launch(lab, built, "h1:1,h2:1"), built, 2, 120)?;
     for host in [1, 2] {
         lab.rule(host, "-p tcp -j DROP")?;
     }

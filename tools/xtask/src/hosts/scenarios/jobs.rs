@@ -166,8 +166,7 @@ pub(super) fn death_in(mut command: Command, built: &Built, size: usize) -> Resu
 }
 
 /// Ranks that have talked to each other, stay for so many seconds, and say whom they lose.
-pub(super) fn watching(lab: &Lab, built: &Built, hosts: &str, ranks: usize, seconds: u32) -> Result<Runs> {
-    let mut command = launch(lab, built, hosts);
+pub(super) fn watching(mut command: Command, built: &Built, ranks: usize, seconds: u32) -> Result<Runs> {
     command.args(["--keep-going", "--"]).arg(built.example("everyone")).args(["watch", &seconds.to_string()]);
     let mut running = Runs::start(command, "ranks that watch")?;
     running.says("watches", ranks)?;
@@ -176,7 +175,7 @@ pub(super) fn watching(lab: &Lab, built: &Built, hosts: &str, ranks: usize, seco
 
 /// Rank 0, by which ranks hear of ends on other hosts, dies, and then one on another host.
 pub fn orphans(lab: &Lab, built: &Built) -> Result<String> {
-    let mut running = watching(lab, built, "h1:2,h2:1", 3, 120)?;
+    let mut running = watching(launch(lab, built, "h1:2,h2:1"), built, 3, 120)?;
     kill_rank(built, 0)?;
     running.says("rank 0 is lost", 2)?;
     let begun = Instant::now();

@@ -36,8 +36,8 @@ pub fn many(lab: &Lab, built: &Built) -> Result<String> {
 pub fn bounds(lab: &Lab, built: &Built) -> Result<String> {
     match version(lab, built)? {
         Ok(version) => {
-            let puts = bounds::among_puts(|| launch(lab, built, bounds::FOUR), built)?;
-            Ok(format!("{version}; {puts}"))
+            let known = bounds::bounds_of(lab, &|| launch(lab, built, bounds::FOUR), built)?;
+            Ok(format!("{version}; {known}"))
         }
         Err(skipped) => Ok(skipped),
     }
