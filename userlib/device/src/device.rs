@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::{Atomic, regs};
+use extoll_abi::{Address, Atomic, regs};
 
 use crate::{DeviceError, KernelRings, LostPeer, PortDevice, PortSetup, VeloDevice, VeloSetup};
 
@@ -151,6 +151,30 @@ pub trait Device: Debug + Send + Sync {
     fn progress(&self) -> bool {
         false
     }
+
+    /// The number of this process, by which traces know it: its rank in a job, else one that others of the network do not have
+    /// meanwhile. Where the device does not know processes, of its node.
+    fn process(&self) -> u32 {
+        self.info().node.into()
+    }
+
+    /// How many ranks the job has, if the device is of one.
+    fn ranks(&self) -> Option<u32> {
+        None
+    }
+
+    /// The process that has a port, or had it last; `None`: nobody has opened it, or the device cannot tell.
+    fn process_of(&self, port: Address) -> Option<u32> {
+        Some(port.node.into())
+    }
+
+    /// The process that has, or had last, a node's part of a window over nodes.
+    fn process_of_part(&self, node: u16) -> Option<u32> {
+        Some(node.into())
+    }
+
+    /// Tells a device that knows no processes that it is of a job, on which nodes its ranks are, and which of them this is.
+    fn join_job(&self, _rank: u32, _nodes: &[u16]) {}
 
     /// Sets up the SMFU for a window (spec 6.3): `map` says where each part of the window lives.
     ///

@@ -20,6 +20,7 @@ mod peer;
 mod port;
 mod ranges;
 mod read_side;
+mod sent;
 pub mod sim;
 pub mod tree;
 mod trigger;
@@ -38,6 +39,7 @@ pub use limit::{LimitSource, LockedMemory};
 pub use peer::{Departures, LostPeer, PeerEnd};
 pub use port::{KernelRings, PortDevice, PortSetup, QueueMap, RegisterMap, Slot, SlotMap};
 pub use read_side::ReadSide;
+pub use sent::{Sent, trace_of};
 pub use trigger::{
     TriggerCounts, TriggerDevice, TriggerError, TriggerLookup, TriggerRegistration, TriggerSetup,
 };

@@ -164,7 +164,10 @@ impl JobBuilder {
             let _ = processor.set((given, None));
         }
         let (node, carrier) = match (choice.kind, card) {
-            (_, Some(card)) => (Node::new(card), Carrier::Card),
+            (_, Some(card)) => {
+                card.join_job(boot.rank(), &nodes);
+                (Node::new(card), Carrier::Card)
+            }
             (Kind::Nvlink, None) => {
                 let (engine, _) = processor_of(&processor, &choice, boot.rank())?;
                 Carrier::engines(&boot, &engine)?

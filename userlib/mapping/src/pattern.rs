@@ -11,6 +11,8 @@ use crate::{MapError, counted};
 pub struct Pattern {
     ranks: usize,
     bytes: Vec<u64>,
+    /// Of a network's processes their numbers.
+    processes: Option<Vec<usize>>,
 }
 
 impl Pattern {
@@ -26,7 +28,7 @@ impl Pattern {
             let message = format!("{ranks} ranks: use 1 to {}", Self::MOST_RANKS);
             return Err(MapError::Pattern { origin: "the pattern".to_owned(), message });
         }
-        Ok(Pattern { ranks, bytes: vec![0; ranks * ranks] })
+        Ok(Pattern { ranks, bytes: vec![0; ranks * ranks], processes: None })
     }
 
     /// Reads a matrix: a line for each sender, in it a number for each receiver, separated by spaces or commas. Empty lines, and
@@ -80,6 +82,15 @@ impl Pattern {
         self.ranks
     }
 
+    /// Of a traced network that is no job: which numbers the processes have there that are ranks here.
+    pub fn processes(&self) -> Option<&[usize]> {
+        self.processes.as_deref()
+    }
+
+    pub(crate) fn of_processes(self, processes: Vec<usize>) -> Pattern {
+        Pattern { processes: Some(processes), ..self }
+    }
+
     /// What one rank sends to another.
     ///
     /// # Panics
@@ -114,7 +125,8 @@ impl Pattern {
     /// Of these ranks only, which become 0, 1 and so on.
     pub(crate) fn among(&self, ranks: &[usize]) -> Pattern {
         let bytes = ranks.iter().flat_map(|from| ranks.iter().map(|to| self.bytes(*from, *to))).collect();
-        Pattern { ranks: ranks.len(), bytes }
+        let processes = |all: &Vec<usize>| ranks.iter().map(|rank| all[*rank]).collect();
+        Pattern { ranks: ranks.len(), bytes, processes: self.processes.as_ref().map(processes) }
     }
 
     /// What both send.
@@ -126,7 +138,7 @@ impl Pattern {
             return Err(MapError::Unlike { one: self.ranks, other: other.ranks });
         }
         let bytes = self.bytes.iter().zip(&other.bytes).map(|(a, b)| a.saturating_add(*b)).collect();
-        Ok(Pattern { ranks: self.ranks, bytes })
+        Ok(Pattern { ranks: self.ranks, bytes, processes: self.processes.clone() })
     }
 
     /// The file that [`load`](Self::load) reads.

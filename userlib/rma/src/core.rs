@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use extoll_abi::{Address, Descriptor, PageOption};
-use ggas_device::{Departures, LostPeer, PortDevice};
+use ggas_device::{Departures, LostPeer, PortDevice, Sent};
 
 use crate::post::Poster;
 use crate::posted::Asked;
@@ -55,8 +55,10 @@ pub(crate) struct Core {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) departures: Departures,
     pub(crate) asked: Asked,
-    /// Option pages that may be posted to, by bits.
+    /// Option pages that may be posted to and are not traced, by bits.
     options: u32,
+    /// Where somebody asks what is posted.
+    sent: Option<Arc<Sent>>,
 }
 
 impl Deref for Core {
@@ -68,13 +70,14 @@ impl Deref for Core {
 }
 
 impl Core {
-    pub(crate) fn new(vpid: Arc<Vpid>, poster: Poster) -> Core {
+    pub(crate) fn new(vpid: Arc<Vpid>, poster: Poster, sent: Option<Arc<Sent>>) -> Core {
         let device = &vpid.device;
         Core {
             queue: Mutex::new(Queue::new(device.queue())),
             departures: device.departures(),
             asked: Asked::default(),
-            options: device.options(),
+            options: if sent.is_some() { 0 } else { device.options() },
+            sent,
             poster,
             vpid,
         }
@@ -85,8 +88,23 @@ impl Core {
     pub(crate) fn try_post(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
         self.check_open()?;
         if self.options >> option.bits() & 1 == 0 {
-            return Err(PostError::OptionDenied { option });
+            return self.try_post_traced(option, words);
         }
+        self.hand_over(option, words)
+    }
+
+    /// Posts and counts what somebody traces; else the option is denied.
+    #[cold]
+    fn try_post_traced(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
+        let is_open = self.device.options() >> option.bits() & 1 != 0;
+        let sent = self.sent.as_ref().filter(|_| is_open).ok_or(PostError::OptionDenied { option })?;
+        self.hand_over(option, words)?;
+        sent.posted(words);
+        Ok(())
+    }
+
+    #[inline]
+    fn hand_over(&self, option: PageOption, words: &[u64; 3]) -> Result<(), PostError> {
         if self.departures.count() > 0 {
             self.check_target(words)?;
         }
@@ -143,6 +161,9 @@ impl Core {
     pub(crate) fn close(&self) -> Result<(), PortError> {
         if self.vpid.closed.swap(true, Ordering::Relaxed) {
             return Ok(self.device.close()?);
+        }
+        if let Some(sent) = &self.sent {
+            sent.write();
         }
         let drained = self.drain(self.config.post_timeout);
         self.device.close()?;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use extoll_abi::{Address, Notification, PageOption};
-use ggas_device::{Device, DeviceInfo, Path, PortDevice, PortSetup};
+use ggas_device::{Device, DeviceInfo, Path, PortDevice, PortSetup, Sent};
 
 use crate::card::card;
 use crate::core::{Core, Vpid};
@@ -41,6 +41,8 @@ pub struct PortConfig {
     /// On the card path of the model, kernels of the executor store to memory that is watched, as kernels on a GPU always do
     /// there, in place of calls: they then have one descriptor at a time on its way to the card.
     pub watch_page: bool,
+    /// Whether `GGAS_TRACE` has what the host posts here; not where its caller counts that itself.
+    pub traced: bool,
 }
 
 impl Default for PortConfig {
@@ -56,6 +58,7 @@ impl Default for PortConfig {
             kernel_timeout: Duration::from_secs(10),
             kernel_free_batch: 32,
             watch_page: false,
+            traced: true,
         }
     }
 }
@@ -217,11 +220,16 @@ impl Port {
     pub(crate) fn open(device: &Arc<dyn Device>, config: PortConfig) -> Result<Port, PortError> {
         let first = device.info().paths.first().copied().unwrap_or_default();
         let config = config.by(device, first)?;
-        Port::over(device.open_port(&config.setup())?, config)
+        let sent = config.traced.then(|| Sent::asked(device)).flatten();
+        Port::over(device.open_port(&config.setup())?, config, sent)
     }
 
     /// A port over resources of a device.
-    fn over(device: Arc<dyn PortDevice>, config: PortConfig) -> Result<Port, PortError> {
+    fn over(
+        device: Arc<dyn PortDevice>,
+        config: PortConfig,
+        sent: Option<Arc<Sent>>,
+    ) -> Result<Port, PortError> {
         let poster = match config.path {
             Some(Path::Slots) => {
                 let map = device.attach_slots(config.slots, config.slot_option)?;
@@ -230,7 +238,7 @@ impl Port {
             _ => Poster::Card(Mutex::new(card(&*device))),
         };
         let vpid = Vpid::new(device, config);
-        let core = Arc::new(Core::new(vpid.clone(), poster));
+        let core = Arc::new(Core::new(vpid.clone(), poster, sent));
         Ok(Port { handle: PortHandle { base: PortBase { vpid }, core } })
     }
 
@@ -369,7 +377,7 @@ mod tests {
         let fake = Arc::new(Fake::new());
         // The fake card commits nothing, so closing waits this long.
         let config = PortConfig { post_timeout: Duration::from_millis(5), ..PortConfig::default() };
-        let port = Port::over(fake.clone(), config).unwrap();
+        let port = Port::over(fake.clone(), config, None).unwrap();
         (fake, port)
     }
 

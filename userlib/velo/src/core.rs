@@ -5,12 +5,12 @@
 //! ([`ReadSide`](ggas_device::ReadSide)), and in `ggas-clock` the waits. What is left differs: descriptors go by two
 //! paths and several options, and regions keep an RMA port's VPID open when its handles are gone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use extoll_abi::{Address, VeloHeader};
 use ggas_clock::Backoff;
-use ggas_device::{Departures, Device, LostPeer, VeloDevice};
+use ggas_device::{Departures, Device, LostPeer, Sent, VeloDevice};
 
 use crate::mailbox::Mailbox;
 use crate::sender::{Line, Sender, sender};
@@ -26,8 +26,16 @@ pub(crate) struct Core {
     pub(crate) mailbox: Mutex<Mailbox>,
     pub(crate) config: VeloConfig,
     pub(crate) departures: Departures,
-    closed: AtomicBool,
+    /// `OPEN`, `TRACED` or `CLOSED`.
+    state: AtomicU8,
+    /// Where somebody asks what is sent.
+    sent: Option<Arc<Sent>>,
 }
+
+const OPEN: u8 = 0;
+/// Open, and what is sent is counted.
+const TRACED: u8 = 1;
+const CLOSED: u8 = 2;
 
 /// State under these locks is consistent between any two statements that can panic, so poisoning says nothing.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -36,6 +44,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Core {
     pub(crate) fn new(device: Arc<dyn VeloDevice>, card: Arc<dyn Device>, config: VeloConfig) -> Core {
+        let sent = Sent::asked(&card);
         Core {
             address: device.address(),
             sender: Mutex::new(sender(&*device)),
@@ -44,15 +53,30 @@ impl Core {
             device,
             card,
             config,
-            closed: AtomicBool::new(false),
+            state: AtomicU8::new(if sent.is_some() { TRACED } else { OPEN }),
+            sent,
         }
     }
 
     #[inline]
     pub(crate) fn try_send(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
-        if self.is_closed() {
-            return Err(SendError::Closed);
+        if self.state.load(Ordering::Relaxed) != OPEN {
+            return self.try_send_traced(header, bytes);
         }
+        self.hand_over(header, bytes)
+    }
+
+    /// Sends and counts what somebody traces; else the port is closed.
+    #[cold]
+    fn try_send_traced(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
+        let sent = self.sent.as_ref().filter(|_| !self.is_closed()).ok_or(SendError::Closed)?;
+        self.hand_over(header, bytes)?;
+        sent.message(header);
+        Ok(())
+    }
+
+    #[inline]
+    fn hand_over(&self, header: u64, bytes: &[u8]) -> Result<(), SendError> {
         if self.departures.count() > 0 {
             self.check_target(header)?;
         }
@@ -113,7 +137,7 @@ impl Core {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) == CLOSED
     }
 
     /// Repeats what the card rejected, unless somebody sends now, who does it himself. `now`: before a sleep, or an end.
@@ -126,8 +150,11 @@ impl Core {
 
     /// Lets the card take what was sent, then closes. What it does not take in time is reported, not kept.
     pub(crate) fn close(&self) -> Result<(), VeloPortError> {
-        if self.closed.swap(true, Ordering::Relaxed) {
+        if self.state.swap(CLOSED, Ordering::Relaxed) == CLOSED {
             return Ok(self.device.close()?);
+        }
+        if let Some(sent) = &self.sent {
+            sent.write();
         }
         let drained = self.drain();
         self.device.close()?;

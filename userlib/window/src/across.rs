@@ -12,7 +12,7 @@ use ggas_rma::Node;
 use crate::cards::Shape;
 use crate::memory::{Parts, fits, gpu_of};
 use crate::plan::{Plan, PlanPlace, Wish};
-use crate::window::Part;
+use crate::window::{Asked, Part};
 use crate::{Mapping, Setup, Window, WindowError, WindowInfo};
 
 impl Window {
@@ -61,8 +61,8 @@ impl Window {
             stride: plan.stride,
         };
         let (rank, size) = (setup.rank(), plan.nodes.len());
-        let traced = (rank, Trace::asked(None, rank, size));
-        let part = Part::new(node, processor, traced, &plan.nodes, &parts, &info, timeout);
+        let asked = (rank, Trace::asked(None, rank, Some(size)).map(Asked::Ranks));
+        let part = Part::new(node, processor, asked, &plan.nodes, &parts, &info, timeout);
         let part = setup.agree(part)?;
         // Once all have answered, every SMFU is set up.
         let trapped: Vec<Option<String>> = setup.exchange(&part.smfu.as_ref().err())?;

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use extoll_abi::Atomic;
 use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
-use ggas_device::{DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out};
+use ggas_device::{
+    DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out, trace_of,
+};
 use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, Processor};
-use ggas_members::Trace;
 use ggas_rma::Node;
 
 use crate::memory::{At, Parts, gpu_of};
-use crate::window::Part;
+use crate::window::{Asked, Part};
 use crate::{Mapping, Window, WindowError, WindowInfo};
 
 /// Bound of the host's own loads from other nodes.
@@ -67,11 +68,8 @@ impl Window {
         let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
-        // Nodes are the trace's ranks: of others two windows would write to one file.
-        let are_ranks = nodes.iter().enumerate().all(|(at, node)| at == usize::from(*node));
-        let trace = if are_ranks { Trace::asked(None, rank, nodes.len()) } else { None };
-        let traced = (rank, trace);
-        let part = Part::new(node, processor, traced, nodes, &parts, &info, timeout)?;
+        let asked = (rank, trace_of(&**node.device()).map(Asked::Nodes));
+        let part = Part::new(node, processor, asked, nodes, &parts, &info, timeout)?;
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
         }

@@ -76,7 +76,9 @@ impl<'a> Member<'a> {
     /// [`WindowError::NotTrapped`], [`WindowError::Range`], [`WindowError::NoSuchMember`], [`WindowError::Device`].
     pub fn store(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
         self.window.check_range(member, offset, from.len())?;
-        Ok(self.smfu()?.store(self.window_offset(member, offset), from)?)
+        self.smfu()?.store(self.window_offset(member, offset), from)?;
+        self.part.moved(member, from.len(), false);
+        Ok(())
     }
 
     /// Loads bytes of the part of `member` through the SMFU, after this member's stores to it.
@@ -91,7 +93,9 @@ impl<'a> Member<'a> {
         timeout: Duration,
     ) -> Result<(), WindowError> {
         self.window.check_range(member, offset, into.len())?;
-        Ok(self.smfu()?.load(self.window_offset(member, offset), into, timeout)?)
+        self.smfu()?.load(self.window_offset(member, offset), into, timeout)?;
+        self.part.moved(member, into.len(), true);
+        Ok(())
     }
 
     /// An atomic operation on the aligned word at `offset` of the part of `member`, through the SMFU, behind this member's stores to it;
@@ -108,7 +112,10 @@ impl<'a> Member<'a> {
         timeout: Duration,
     ) -> Result<u64, WindowError> {
         self.window.check_range(member, offset, atomic.width().bytes())?;
-        Ok(self.smfu()?.atomic(self.window_offset(member, offset), atomic, timeout)?)
+        let before = self.smfu()?.atomic(self.window_offset(member, offset), atomic, timeout)?;
+        self.part.moved(member, atomic.width().bytes(), false);
+        self.part.moved(member, atomic.width().bytes(), true);
+        Ok(before)
     }
 
     /// The same without a result: posted, in order with this member's stores to `member`.
@@ -117,7 +124,9 @@ impl<'a> Member<'a> {
     /// As for [`store`](Self::store), and where [`atomic`](Self::atomic) refuses before it sends.
     pub fn reduce(&self, member: usize, offset: usize, atomic: Atomic) -> Result<(), WindowError> {
         self.window.check_range(member, offset, atomic.width().bytes())?;
-        Ok(self.smfu()?.reduce(self.window_offset(member, offset), atomic)?)
+        self.smfu()?.reduce(self.window_offset(member, offset), atomic)?;
+        self.part.moved(member, atomic.width().bytes(), false);
+        Ok(())
     }
 
     fn window_offset(&self, member: usize, offset: usize) -> u64 {

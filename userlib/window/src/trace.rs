@@ -1,4 +1,4 @@
-//! Who puts how much to whom by kernels, for `ggas map traced:PREFIX`, of a window for which somebody asks (`struct ggas_traced`).
+//! Who puts how much to whom by kernels, and by the host in windows, for `ggas map traced:PREFIX`, of a window for which somebody asks (`struct ggas_traced`).
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_traced, ggas_traced_node};
 use ggas_kernels::{KernelMem, MemoryError, Processor};
 use ggas_members::Trace;
-use ggas_rma::ReportCell;
+use ggas_rma::{Node, ReportCell};
 
 use crate::WindowError;
 
@@ -14,10 +14,28 @@ use crate::WindowError;
 #[derive(Debug)]
 pub struct Moves {
     trace: Trace,
-    rank: usize,
-    nodes: usize,
-    /// `struct ggas_traced_node` by node.
+    of: Members,
+    /// `struct ggas_traced_node` by member.
     counts: KernelMem,
+}
+
+/// Between whom something is moved: this member, of so many.
+#[derive(Debug)]
+pub(crate) struct Members {
+    pub(crate) own: usize,
+    pub(crate) len: usize,
+    /// Where they are nodes of a network, which says whose they are; else they are the ranks of a job.
+    pub(crate) nodes: Option<(Node, Vec<u16>)>,
+}
+
+impl Members {
+    /// The number by which a trace knows another member.
+    fn number(&self, member: usize) -> Option<usize> {
+        match &self.nodes {
+            None => Some(member),
+            Some((own, nodes)) => Some(own.device().process_of_part(*nodes.get(member)?)? as usize),
+        }
+    }
 }
 
 /// The words behind a report that kernels count by.
@@ -29,16 +47,13 @@ impl Moves {
     /// # Errors
     /// No memory of the processor.
     pub fn asked(processor: &Processor, rank: usize, nodes: usize) -> Result<Option<Moves>, MemoryError> {
-        Trace::asked(None, rank, nodes).map(|trace| Moves::new(trace, processor, (rank, nodes))).transpose()
+        let of = || Members { own: rank, len: nodes, nodes: None };
+        Trace::asked(None, rank, Some(nodes)).map(|trace| Moves::new(trace, processor, of())).transpose()
     }
 
-    pub(crate) fn new(
-        trace: Trace,
-        processor: &Processor,
-        (rank, nodes): (usize, usize),
-    ) -> Result<Moves, MemoryError> {
-        let counts = processor.alloc(nodes * size_of::<ggas_traced_node>())?;
-        Ok(Moves { trace, rank, nodes, counts })
+    fn new(trace: Trace, processor: &Processor, of: Members) -> Result<Moves, MemoryError> {
+        let counts = processor.alloc(of.len * size_of::<ggas_traced_node>())?;
+        Ok(Moves { trace, of, counts })
     }
 
     /// `struct ggas_traced` of a window of so many bytes, to be behind a report of the kernels.
@@ -46,21 +61,35 @@ impl Moves {
         let mut words = [0; size_of::<ggas_traced>() / 8];
         words[offset_of!(ggas_traced, size) / 8] = bytes as u64;
         words[offset_of!(ggas_traced, counts) / 8] = self.counts.address();
-        words[offset_of!(ggas_traced, nodes) / 8] = self.nodes as u64;
+        words[offset_of!(ggas_traced, nodes) / 8] = self.of.len as u64;
         words
     }
 
     fn add(&mut self) -> Result<(), MemoryError> {
         let words = size_of::<ggas_traced_node>() / 8;
-        let counts = self.counts.read_u64s(0, words * self.nodes)?;
-        for (node, of_node) in counts.chunks_exact(words).enumerate().filter(|(node, _)| *node != self.rank) {
+        let counts = self.counts.read_u64s(0, words * self.of.len)?;
+        for (member, of_node) in counts.chunks_exact(words).enumerate() {
             let of = |field: usize| of_node[field / 8];
             let put = [offset_of!(ggas_traced_node, put_bytes), offset_of!(ggas_traced_node, puts)];
             let got = [offset_of!(ggas_traced_node, got_bytes), offset_of!(ggas_traced_node, gets)];
-            self.trace.add(node, put.map(of));
-            self.trace.add_got(node, got.map(of));
+            self.moved(member, put.map(of), false);
+            self.moved(member, got.map(of), true);
         }
         Ok(())
+    }
+
+    /// Bytes to another member, or that were got from it, and how often.
+    fn moved(&mut self, member: usize, sum: [u64; 2], is_got: bool) {
+        if member == self.of.own || sum == [0; 2] {
+            return;
+        }
+        match self.of.number(member) {
+            Some(number) if is_got => self.trace.add_got(number, sum),
+            Some(number) => self.trace.add(number, sum),
+            None => {
+                tracing::warn!("a trace is not complete: whose member {member} of a window is, nobody knows")
+            }
+        }
     }
 }
 
@@ -101,12 +130,14 @@ fn ring_bytes(at: usize) -> usize {
 }
 
 impl Traced {
-    pub(crate) fn new(
-        trace: Trace,
-        processor: &Processor,
-        (rank, nodes): (usize, usize),
-    ) -> Result<Traced, MemoryError> {
-        Ok(Traced { moves: Moves::new(trace, processor, (rank, nodes))?, before: vec![0; nodes] })
+    pub(crate) fn new(trace: Trace, processor: &Processor, of: Members) -> Result<Traced, MemoryError> {
+        let before = vec![0; of.len];
+        Ok(Traced { moves: Moves::new(trace, processor, of)?, before })
+    }
+
+    /// The host moved bytes to another member, or got them from there.
+    pub(crate) fn moved(&mut self, member: usize, bytes: usize, is_got: bool) {
+        self.moves.moved(member, [bytes as u64, u64::from(bytes > 0)], is_got);
     }
 
     /// As of [`Moves::words`].
@@ -125,12 +156,12 @@ impl Traced {
         let all: Vec<Opened> =
             (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at)).collect();
         for Opened { at, offset, each, lanes } in all {
-            let number = lanes * self.moves.nodes;
+            let number = lanes * self.moves.of.len;
             let begins_in =
                 |ring: &usize| only.as_ref().is_none_or(|only| only.contains(&(offset + ring * each)));
             let mut counted = 0;
             for ring in (0..number).filter(begins_in) {
-                let lines = &mut self.before[ring % self.moves.nodes];
+                let lines = &mut self.before[ring % self.moves.of.len];
                 *lines = lines.saturating_add(word(offset + ring * each + LINES)?);
                 counted += 1;
             }
@@ -150,7 +181,7 @@ impl Traced {
             at,
             offset: (key >> 8) as usize,
             each,
-            lanes: bytes / (each * self.moves.nodes),
+            lanes: bytes / (each * self.moves.of.len),
         })
     }
 
@@ -161,8 +192,8 @@ impl Traced {
 
     /// Adds the lines of rings to the rest, which is written as this goes.
     pub(crate) fn finish(mut self) {
-        for (node, lines) in self.before.iter().enumerate().filter(|(node, _)| *node != self.moves.rank) {
-            self.moves.trace.add(node, [OF_LINE.saturating_mul(*lines), *lines]);
+        for (member, lines) in self.before.into_iter().enumerate() {
+            self.moves.moved(member, [OF_LINE.saturating_mul(lines), lines], false);
         }
     }
 }

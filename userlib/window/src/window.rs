@@ -11,7 +11,7 @@ use ggas_members::Trace;
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
-use crate::trace::Traced;
+use crate::trace::{Members, Traced};
 use crate::{Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
@@ -69,8 +69,17 @@ pub(crate) struct Part {
     /// `struct ggas_window`.
     pub(crate) memory: KernelMem,
     pub(crate) report: ReportCell,
-    /// Where somebody asks what its kernels move.
+    /// Where somebody asks what its kernels move, and the host in its place.
     pub(crate) traced: Mutex<Option<Traced>>,
+    is_traced: bool,
+}
+
+/// A trace for which somebody asks.
+pub(crate) enum Asked {
+    /// Members are the ranks of a job.
+    Ranks(Trace),
+    /// Members are nodes.
+    Nodes(Trace),
 }
 
 impl Window {
@@ -207,7 +216,9 @@ impl Window {
     /// [`WindowError::NoSuchMember`], [`WindowError::Range`], [`WindowError::Gpu`]; [`WindowError::NotMapped`] for
     /// the part of another process where the window is not mapped: [`Member::load`] goes there.
     pub fn read(&self, member: usize, offset: usize, into: &mut [u8]) -> Result<(), WindowError> {
-        self.parts.read(member, self.locate(member, offset, into.len())?, into)
+        self.parts.read(member, self.locate(member, offset, into.len())?, into)?;
+        self.moved(member, into.len(), true);
+        Ok(())
     }
 
     /// Copies into the part of `member`.
@@ -215,7 +226,9 @@ impl Window {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn write(&self, member: usize, offset: usize, from: &[u8]) -> Result<(), WindowError> {
-        self.parts.write(member, self.locate(member, offset, from.len())?, from)
+        self.parts.write(member, self.locate(member, offset, from.len())?, from)?;
+        self.moved(member, from.len(), false);
+        Ok(())
     }
 
     /// Makes bytes of `member`'s part zero. In host memory of this process, pages that nobody ever wrote stay without
@@ -224,7 +237,9 @@ impl Window {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn zero(&self, member: usize, offset: usize, len: usize) -> Result<(), WindowError> {
-        self.parts.zero(member, self.locate(member, offset, len)?, len)
+        self.parts.zero(member, self.locate(member, offset, len)?, len)?;
+        self.moved(member, len, false);
+        Ok(())
     }
 
     /// Loads an aligned word of `member`'s part with acquire order.
@@ -232,7 +247,9 @@ impl Window {
     /// # Errors
     /// As for [`read`](Self::read); [`WindowError::Unaligned`].
     pub fn load_u64(&self, member: usize, offset: usize) -> Result<u64, WindowError> {
-        self.parts.load_u64(member, self.locate_word(member, offset)?)
+        let value = self.parts.load_u64(member, self.locate_word(member, offset)?)?;
+        self.moved(member, 8, true);
+        Ok(value)
     }
 
     /// Stores an aligned word of `member`'s part with release order.
@@ -240,7 +257,18 @@ impl Window {
     /// # Errors
     /// As for [`load_u64`](Self::load_u64).
     pub fn store_u64(&self, member: usize, offset: usize, value: u64) -> Result<(), WindowError> {
-        self.parts.store_u64(member, self.locate_word(member, offset)?, value)
+        self.parts.store_u64(member, self.locate_word(member, offset)?, value)?;
+        self.moved(member, 8, false);
+        Ok(())
+    }
+
+    /// Counts what the host of this process's member moved to another one, or got from there, where somebody asks. With several members
+    /// in a process nobody does.
+    #[inline]
+    fn moved(&self, member: usize, bytes: usize, is_got: bool) {
+        if let [part] = &self.members[..] {
+            part.moved(member, bytes, is_got);
+        }
     }
 
     pub(crate) fn check_member(&self, member: usize) -> Result<(), WindowError> {
@@ -281,15 +309,21 @@ impl Part {
     pub(crate) fn new(
         node: &Node,
         processor: &Processor,
-        (rank, trace): (usize, Option<Trace>),
+        (rank, asked): (usize, Option<Asked>),
         nodes: &[u16],
         parts: &Parts,
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
         let smfu = parts.smfu(node, nodes, rank, info);
-        let trace = trace.filter(|_| info.mapped.is_ok());
-        let traced = trace.map(|trace| Traced::new(trace, processor, (rank, nodes.len()))).transpose()?;
+        let of = |nodes: Option<(Node, Vec<u16>)>, len| Members { own: rank, len, nodes };
+        let traced = match asked {
+            None => None,
+            Some(Asked::Ranks(trace)) => Some((trace, of(None, nodes.len()))),
+            Some(Asked::Nodes(trace)) => Some((trace, of(Some((node.clone(), nodes.to_vec())), nodes.len()))),
+        };
+        let traced = traced.map(|(trace, of)| Traced::new(trace, processor, of)).transpose()?;
+        let is_traced = traced.is_some();
         let words = traced.as_ref().map(|traced| traced.words(info.bytes));
         let report = ReportCell::with_words(processor, words.as_ref().map_or(&[], |words| words))?;
         let memory = processor.alloc(size_of::<ggas_window>())?;
@@ -299,7 +333,7 @@ impl Part {
             local: parts.local(rank, info.stride),
             stride: info.stride as u64,
             // What is traced is looked at where others are refused.
-            size: if traced.is_some() { 0 } else { info.bytes as u64 },
+            size: if is_traced && info.mapped.is_ok() { 0 } else { info.bytes as u64 },
             node: rank as u32,
             nodes: nodes.len() as u32,
             report: report.address(),
@@ -307,7 +341,22 @@ impl Part {
         };
         memory.write(0, bytes_of(&window))?;
         let traced = Mutex::new(traced);
-        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report, traced })
+        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report, traced, is_traced })
+    }
+
+    /// As of [`Window::moved`].
+    #[inline]
+    pub(crate) fn moved(&self, member: usize, bytes: usize, is_got: bool) {
+        if self.is_traced {
+            self.count(member, bytes, is_got);
+        }
+    }
+
+    #[cold]
+    fn count(&self, member: usize, bytes: usize, is_got: bool) {
+        if let Some(traced) = &mut *self.traced.lock().unwrap_or_else(PoisonError::into_inner) {
+            traced.moved(member, bytes, is_got);
+        }
     }
 }
 
@@ -317,8 +366,9 @@ impl Window {
         for member in self.members() {
             let mut traced = member.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(traced) = &mut *traced {
-                traced
-                    .rings(&member.part.report, only.clone(), |offset| self.load_u64(member.rank, offset))?;
+                // As it is read where it lies nothing is counted, whose lock this has.
+                let word = |offset| self.parts.load_u64(member.rank, self.locate_word(member.rank, offset)?);
+                traced.rings(&member.part.report, only.clone(), word)?;
             }
         }
         Ok(())

@@ -29,6 +29,7 @@ const CONFIG: PortConfig = PortConfig {
     kernel_timeout: SOON,
     kernel_free_batch: 32,
     watch_page: false,
+    traced: true,
 };
 
 fn network(job: &Job) -> EngineNetwork {

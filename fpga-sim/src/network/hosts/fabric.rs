@@ -180,6 +180,11 @@ impl HostsFabric {
         self.shared.seen.departures()
     }
 
+    /// The process that serves an address, if there is one.
+    pub fn process_of(&self, at: Address) -> Option<u16> {
+        Some(self.places.process(at)).filter(|process| usize::from(*process) < self.places.processes())
+    }
+
     /// How the last process ended that was met where this VPID of a node is served, or anywhere on the node, and its number; `None`
     /// while it, or one of them, lives, or where none was. Who comes there next is looked for.
     pub fn end_of(&self, node: u16, vpid: Option<u8>) -> Option<(u16, End)> {

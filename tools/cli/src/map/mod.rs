@@ -17,7 +17,7 @@ separated by spaces or commas. Empty lines, what follows a #, and a byte order m
 
 A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads what it writes, a file for each rank:
   mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
-What kernels move in windows, groups and queues, and GMPI's own messages, are traced by this suite, into the same files:
+What hosts and kernels move by this suite, and GMPI's own messages, are traced into the same files:
   GGAS_TRACE=PREFIX ggas run -n N ./program
 
 The topology is TOML, with levels from the nearest on:

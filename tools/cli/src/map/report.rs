@@ -86,15 +86,24 @@ impl Report<'_> {
         )
     }
 
-    /// The GPU of each rank.
+    /// The GPU of each rank; of a traced network also which of its processes that is.
     fn ranks(&self) -> String {
-        let columns = ["rank", "default", "mapped"].map(Column::number);
+        let processes = self.pattern.processes();
+        let names = ["rank"].into_iter().chain(processes.map(|_| "process")).chain(["default", "mapped"]);
+        let columns: Vec<Column> = names.map(Column::number).collect();
         let device = |row: usize, rank: usize| {
             self.rows
                 .get(row)
                 .map_or_else(String::new, |row| self.topology.device(row.places[rank]).to_owned())
         };
-        let rows = (0..self.pattern.ranks()).map(|rank| [rank.to_string(), device(0, rank), device(1, rank)]);
+        let rows = (0..self.pattern.ranks()).map(|rank| {
+            let process = processes.map(|processes| processes[rank].to_string());
+            [rank.to_string()]
+                .into_iter()
+                .chain(process)
+                .chain([device(0, rank), device(1, rank)])
+                .collect::<Vec<_>>()
+        });
         ggas_table::table(&columns, rows) + "\n"
     }
 
@@ -109,7 +118,7 @@ impl Report<'_> {
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         let report = json!({
             "schema": SCHEMA, "topology": self.topology.name(), "ranks": self.pattern.ranks(), "metric": self.metric.name(),
-            "seed": self.search.seed, "visible_devices": gpus, "rows": rows,
+            "processes": self.pattern.processes(), "seed": self.search.seed, "visible_devices": gpus, "rows": rows,
         });
         format!("{report:#}\n")
     }

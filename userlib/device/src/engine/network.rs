@@ -193,7 +193,8 @@ impl EngineNetwork {
         let node = |(i, processor)| Arc::new(Node::new((first + i) as u16, processor, &memory));
         let nodes: Vec<_> = processors.iter().enumerate().map(node).collect();
         let runner = Arc::new(Runner::new(memory.clone(), nodes.clone(), len, config));
-        let device = |node| Arc::new(EngineDevice::new(node, runner.clone()));
+        let ranks = (nodes.len() < len || len == 1).then_some(len as u32);
+        let device = |node| Arc::new(EngineDevice::new(node, runner.clone(), ranks));
         EngineNetwork { devices: nodes.into_iter().map(device).collect(), first, len, runner }
     }
 

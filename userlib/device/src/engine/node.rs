@@ -141,10 +141,12 @@ pub struct EngineDevice {
     node: Arc<Node>,
     runner: Arc<Runner>,
     info: DeviceInfo,
+    /// Of the job whose processes have a node each.
+    ranks: Option<u32>,
 }
 
 impl EngineDevice {
-    pub(super) fn new(node: Arc<Node>, runner: Arc<Runner>) -> EngineDevice {
+    pub(super) fn new(node: Arc<Node>, runner: Arc<Runner>, ranks: Option<u32>) -> EngineDevice {
         let info = DeviceInfo {
             kind: Kind::Nvlink,
             node: node.id,
@@ -155,7 +157,7 @@ impl EngineDevice {
             smfu_bytes: 0,
             smfu_intervals: 0,
         };
-        EngineDevice { node, runner, info }
+        EngineDevice { node, runner, info, ranks }
     }
 
     /// Where its engine runs, and kernels that use its ports.
@@ -207,6 +209,10 @@ impl Device for EngineDevice {
         let port = self.open(setup, Some(slots))?;
         let rings = port.kernel_rings();
         Ok((Arc::new(port), rings))
+    }
+
+    fn ranks(&self) -> Option<u32> {
+        self.ranks
     }
 
     fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {

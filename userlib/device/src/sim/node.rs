@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use extoll_abi::{MAX_TRANSFER, regs};
+use extoll_abi::{Address, MAX_TRANSFER, regs};
 use extoll_sim::{HostMemory, Nic, RangeKind};
 
 use super::flush::Flushes;
@@ -231,6 +231,22 @@ impl Device for SimDevice {
 
     fn open_velo(&self, setup: &VeloSetup) -> Result<Arc<dyn VeloDevice>, DeviceError> {
         Ok(Arc::new(self.open_vpid(|vpid| SimVelo::open(self.node.clone(), vpid, setup))?))
+    }
+
+    fn process(&self) -> u32 {
+        self.node.peers.process().unwrap_or(self.info.node.into())
+    }
+
+    fn ranks(&self) -> Option<u32> {
+        self.node.peers.ranks()
+    }
+
+    fn process_of(&self, port: Address) -> Option<u32> {
+        self.node.peers.process_of(port)
+    }
+
+    fn process_of_part(&self, node: u16) -> Option<u32> {
+        self.node.peers.process_of_part(node)
     }
 
     fn read_register(&self, offset: u64) -> Result<u64, DeviceError> {

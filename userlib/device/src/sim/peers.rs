@@ -57,6 +57,36 @@ impl Peers {
         self.fabric().map_or_else(Vec::new, |fabric| fabric.holders())
     }
 
+    /// See [`Device::process`](crate::Device::process); `None`: that of its node.
+    pub(super) fn process(&self) -> Option<u32> {
+        self.fabric().map(|fabric| fabric.rank())
+    }
+
+    /// See [`Device::ranks`](crate::Device::ranks).
+    pub(super) fn ranks(&self) -> Option<u32> {
+        Some(self.fabric()?.member().shape().ranks()?.processes())
+    }
+
+    /// See [`Device::process_of`](crate::Device::process_of).
+    pub(super) fn process_of(&self, port: Address) -> Option<u32> {
+        if let Some(fabric) = self.far(port.node) {
+            return fabric.process_of(port).map(u32::from);
+        }
+        match self.fabric() {
+            Some(fabric) => Some(fabric.nodes().last_owner(port.node, port.vpid)?.slot),
+            None => Some(port.node.into()),
+        }
+    }
+
+    /// See [`Device::process_of_part`](crate::Device::process_of_part).
+    pub(super) fn process_of_part(&self, node: u16) -> Option<u32> {
+        let first = Address::new(node, 0);
+        match self.fabric() {
+            Some(fabric) if self.far(node).is_none() => Some(fabric.nodes().last_smfu_owner(first)?.slot),
+            _ => self.process_of(first),
+        }
+    }
+
     /// See [`UnitDevice::departures`](crate::UnitDevice::departures).
     pub(super) fn departures(&self) -> Departures {
         match self {

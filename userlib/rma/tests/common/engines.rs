@@ -24,6 +24,7 @@ pub const CONFIG: PortConfig = PortConfig {
     kernel_timeout: SOON,
     kernel_free_batch: 32,
     watch_page: false,
+    traced: true,
 };
 
 /// Nodes on the CPU executor, whose engines may take long to end on a busy machine.

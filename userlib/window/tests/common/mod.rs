@@ -52,7 +52,13 @@ pub fn in_job_over_with_death(test: &str, hosts: &[usize], victim: u32, member: 
 /// As `in_job`, with a variable for all processes.
 #[allow(dead_code, reason = "few have one")]
 pub fn in_job_with(test: &str, size: u32, variable: (&str, &str), member: fn(&Job)) {
-    for (rank, status) in ends(test, &vec![0; size as usize], 1, &[variable], member).iter().enumerate() {
+    on_hosts_with(test, &vec![0; size as usize], 1, variable, member);
+}
+
+/// As `on_hosts`, with a variable for all processes.
+#[allow(dead_code, reason = "few have one")]
+pub fn on_hosts_with(test: &str, hosts: &[usize], per_node: u32, variable: (&str, &str), member: fn(&Job)) {
+    for (rank, status) in ends(test, hosts, per_node, &[variable], member).iter().enumerate() {
         assert_eq!(status.code(), Some(WELL), "rank {rank} of {test}: {status}");
     }
 }

@@ -214,7 +214,7 @@ impl Own {
 
     fn with(mut net: Net, rank: usize, inboxes: &[Inbox]) -> Own {
         net.connect(inboxes);
-        Trace::asked(Some("GGAS_GMPI_TRACE"), rank, inboxes.len())
+        Trace::asked(Some("GGAS_GMPI_TRACE"), rank, Some(inboxes.len()))
             .into_iter()
             .for_each(|trace| net.trace(trace));
         let (size, rank) = (inboxes.len(), rank as u32);
@@ -259,7 +259,7 @@ impl Own {
     /// the same.
     #[must_use]
     pub fn traced(mut self, prefix: &Path) -> Own {
-        self.net.trace(Trace::new(prefix, self.rank as usize, self.known.len()));
+        self.net.trace(Trace::new(prefix, self.rank as usize, Some(self.known.len())));
         self
     }
 

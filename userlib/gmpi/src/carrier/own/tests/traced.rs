@@ -11,7 +11,7 @@ fn what_is_sent_is_counted_by_who_gets_it_in_files_that_a_mapping_reads() {
     let prefix = folder.path().join("run");
     let mut pair = Pair::new();
     for (rank, own) in pair.own.iter_mut().enumerate() {
-        own.net.trace(Trace::new(&prefix, rank, 2));
+        own.net.trace(Trace::new(&prefix, rank, Some(2)));
     }
     // In one frame, in none, and by puts.
     let lens = [(0, 8), (0, 0), (0, 513), (1, 100), (0, 4032), (0, 5001), (0, BYTES)];
