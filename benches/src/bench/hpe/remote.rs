@@ -134,7 +134,7 @@ fn loads(setup: &Setup, bytes: usize, kept: bool) -> Result<(Row, Check), BenchE
             kept: kept.into(),
             reserved: 0,
         };
-        kernel::launch(two.processor(i), "bench_hpe_loads_sum", blocks, threads, &args)
+        kernel::launch(two.processor(i), "bench_hpe_loads_sum", blocks, threads, &args).resident(1)
     });
     let mut check = Check::default();
     let mut runs = 0;
