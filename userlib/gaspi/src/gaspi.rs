@@ -335,7 +335,12 @@ impl Gaspi {
         let ask = Ask::Atomic { segment: id, offset, operation };
         // It is done once, so nobody may come back to it.
         match self.shared.ask(usize::from(rank), ask, Timeout::Block)? {
-            Answer::Value(old) => Ok(old),
+            Answer::Value(old) => {
+                // A word there, and one back.
+                self.shared.moved(rank.into(), 8, false);
+                self.shared.moved(rank.into(), 8, true);
+                Ok(old)
+            }
             _ => Err(GaspiError::Failed),
         }
     }

@@ -185,18 +185,26 @@ impl Area for Reach<'_> {
 
     /// It is not there before the first member has said where its memory is.
     fn arrive(&self, arrival: &Arrival<'_>) -> Result<Option<u64>, GaspiError> {
-        Ok(self.hub()?.and_then(|hub| hub.arrive(arrival)))
+        let number = self.hub()?.and_then(|hub| hub.arrive(arrival));
+        if number.is_some() {
+            // The member's word and the common count, and a word with the value.
+            let value = arrival.value.as_ref().map_or(0, |(.., value)| 8 + value.len());
+            self.moved(0, 16 + value, false);
+        }
+        Ok(number)
     }
 
     fn read_hub(&self, at: usize, into: &mut [u8]) {
         if let Ok(Some(hub)) = self.hub() {
             hub.read(at, into);
+            self.moved(0, into.len(), true);
         }
     }
 
     fn tell(&self, member: usize, at: usize, value: u64) -> Result<(), GaspiError> {
         if let Some(part) = self.part(member)? {
             part.tell(at, value);
+            self.moved(member, 8, false);
             return Ok(());
         }
         let (link, nla) = self.to(member, at);
@@ -213,6 +221,7 @@ impl Area for Reach<'_> {
     ) -> Result<(), GaspiError> {
         if let Some(part) = self.part(member)? {
             part.give(at, [flag, common], value);
+            self.moved(member, 16 + value.len(), false);
             return Ok(());
         }
         let words = &self.meeting.memory.words;
@@ -224,6 +233,11 @@ impl Area for Reach<'_> {
 }
 
 impl Reach<'_> {
+    /// As of [`Shared::moved`].
+    fn moved(&self, member: usize, bytes: usize, is_got: bool) {
+        self.shared.moved(self.meeting.members[member].rank, bytes as u64, is_got);
+    }
+
     /// Copies from the own part to another member's, through the card.
     fn put(&self, member: usize, from: usize, to: usize, bytes: usize) -> Result<(), GaspiError> {
         let (link, nla) = self.to(member, to);

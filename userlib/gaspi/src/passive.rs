@@ -147,6 +147,7 @@ impl Shared {
             let count = bytes.len();
             self.send_within(rank, Message::Passive { call, is_last, bytes }, left())?;
             message.sent += count;
+            self.moved(rank, count as u64, false);
             if is_last {
                 return Ok(());
             }

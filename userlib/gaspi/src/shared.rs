@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use extoll_abi::{Address, Command, ErrorUnits, Kind};
+use ggas::device::Sent;
 use ggas::members::{Members, PeerState};
 use ggas::{Connection, HostBuffer, Job, Port, Region};
 use ggas_clock::Clock;
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub data: Port,
     pub control: Port,
     pub inbox: Sender<News>,
+    /// Where somebody asks what this process moves without ports: these count for themselves.
+    sent: Option<Arc<Sent>>,
     pub job: Job,
 }
 
@@ -142,8 +145,19 @@ impl Shared {
             data: ports.data,
             control: ports.control,
             inbox,
+            sent: Sent::asked(job.node().device()),
             job,
             config,
+        }
+    }
+
+    /// Counts bytes that went to a rank, or were got from it, without a port, where somebody asks.
+    #[inline]
+    pub(crate) fn moved(&self, rank: usize, bytes: u64, is_got: bool) {
+        match &self.sent {
+            Some(sent) if is_got => sent.got(rank as u32, bytes),
+            Some(sent) => sent.to(rank as u32, bytes),
+            None => {}
         }
     }
 

@@ -3,10 +3,12 @@
 mod jobs;
 mod signals;
 
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use ggas_gaspi::{GROUP_ALL, Gaspi, GaspiError, Notice, Part};
-use jobs::{BLOCK, ends, job, part, pattern};
+use ggas_gaspi::{Config, Datatype, GROUP_ALL, Gaspi, GaspiError, Notice, Operation, Part};
+use ggas_mapping::Pattern;
+use jobs::{BLOCK, ends, ends_told, job, part, pattern};
 use signals::{say_pid, signals};
 
 fn tell(gaspi: &Gaspi, rank: u16, id: u32, value: u32) {
@@ -236,4 +238,83 @@ fn who_is_stopped_in_the_midst_of_a_store_harms_nobody() {
         gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
     });
     assert!(ends.iter().all(std::process::ExitStatus::success), "{ends:?}");
+}
+
+/// A run of two ranks, and what a trace has of it.
+fn traced(name: &str, is_quiet: bool, body: fn(&Gaspi)) -> Option<Pattern> {
+    let folder = std::env::temp_dir().join(format!("ggas-{name}-{}", std::process::id()));
+    let is_parent = std::env::var_os("GGAS_RANK").is_none();
+    if is_parent {
+        std::fs::create_dir_all(&folder).unwrap();
+    }
+    let prefix = folder.join("run");
+    let told =
+        [("GGAS_TRACE", prefix.to_str().unwrap()), ("GGAS_TEST_QUIET", if is_quiet { "1" } else { "" })];
+    let ends = ends_told(name, 2, &told, |_| {
+        let gaspi = Gaspi::init(Config::default(), BLOCK).unwrap();
+        gaspi.segment_create(0, 1 << 20, GROUP_ALL, BLOCK).unwrap();
+        if std::env::var_os("GGAS_TEST_QUIET").is_some_and(|quiet| quiet.is_empty()) {
+            body(&gaspi);
+        }
+        gaspi.barrier(GROUP_ALL, BLOCK).unwrap();
+    });
+    if !is_parent {
+        return None;
+    }
+    assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+    let pattern = Pattern::traced(&prefix).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    Some(pattern)
+}
+
+/// Where somebody asks, a trace has each request once, whichever way it goes.
+#[test]
+fn what_hosts_write_and_read_is_traced() {
+    let body = |gaspi: &Gaspi| match gaspi.rank() {
+        0 => {
+            gaspi.write(&part(0, 0, 100), 1, 0).unwrap();
+            let notice = Notice { segment: 0, id: 2, value: 7 };
+            gaspi.write_notify(&[part(0, 0, 3000)], &notice, 1, 0).unwrap();
+            gaspi.write(&part(0, 0, 300_000), 1, 0).unwrap();
+            gaspi.read(&part(0, 400_000, 5000), 1, 0).unwrap();
+            gaspi.wait(0, BLOCK).unwrap();
+            gaspi.fetch_add(0, 800_000, 1, 5).unwrap();
+            gaspi.passive_send(0, 0, 1, 60_000, BLOCK).unwrap();
+            // None of this leaves the process.
+            gaspi.write(&part(0, 0, 100), 0, 0).unwrap();
+            gaspi.wait(0, BLOCK).unwrap();
+        }
+        _ => {
+            gaspi.passive_receive(0, 500_000, 60_000, BLOCK).unwrap();
+        }
+    };
+    let name = "what_hosts_write_and_read_is_traced";
+    let Some(all) = traced(name, false, body) else { return };
+    let Some(quiet) = traced(name, true, body) else { return };
+    let more = |from, to| all.bytes(from, to) - quiet.bytes(from, to);
+    assert_eq!((more(0, 1), more(1, 0)), (100 + 3008 + 300_000 + 8 + 60_000, 5000 + 8));
+    // Set-up and barrier, by whatever way: words of 8 bytes.
+    assert!(quiet.bytes(0, 1) + quiet.bytes(1, 0) > 0, "barriers count");
+}
+
+/// What one rank gives another one in an allreduce, above a barrier's words.
+#[test]
+fn collectives_of_hosts_are_traced() {
+    let body = |gaspi: &Gaspi| {
+        let sums = gaspi.allreduce(
+            GROUP_ALL,
+            &1.5f64.to_ne_bytes().repeat(100),
+            Operation::Sum,
+            Datatype::Double,
+            BLOCK,
+        );
+        assert_eq!(sums, Ok(3f64.to_ne_bytes().repeat(100)));
+    };
+    let name = "collectives_of_hosts_are_traced";
+    let Some(all) = traced(name, false, body) else { return };
+    let Some(quiet) = traced(name, true, body) else { return };
+    let more = |from, to| all.bytes(from, to) - quiet.bytes(from, to);
+    // Two give each other all; or one leaves what it has at the hub and reads the result there.
+    assert!(more(0, 1) >= 800 && more(1, 0) >= 800, "{} {}", more(0, 1), more(1, 0));
+    assert!(more(0, 1) + more(1, 0) < 3 * 800, "{} {}", more(0, 1), more(1, 0));
 }

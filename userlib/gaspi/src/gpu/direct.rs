@@ -43,6 +43,7 @@ struct Copy {
 pub(crate) struct Direct {
     copies: Vec<Copy>,
     word: Option<(u64, u64)>,
+    is_read: bool,
     /// Mapped until it is over.
     near: Vec<Arc<Near>>,
 }
@@ -311,7 +312,7 @@ impl Shared {
             false => Copy { to: there, from: here, bytes },
         };
         let copies = || copies.into_iter().map(copy).collect();
-        is_gpu.then(|| Direct { copies: copies(), word, near: kept })
+        is_gpu.then(|| Direct { copies: copies(), word, is_read, near: kept })
     }
 
     /// Posts it.
@@ -327,6 +328,9 @@ impl Shared {
         if direct.word.is_some() {
             self.settle_card(ledger, queue, rank)?;
         }
+        let bytes: u64 = direct.copies.iter().map(|copy| copy.bytes).sum();
+        let word = if direct.word.is_some() && !direct.is_read { 8 } else { 0 };
+        self.moved(rank, bytes + word, direct.is_read);
         // As of a card: the post is taken, and the wait tells what became of it.
         if let Err(error) = begun.post(ledger, (queue, cost), rank, direct) {
             tracing::warn!("a request to rank {rank} was not posted: {error}");

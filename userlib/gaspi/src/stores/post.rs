@@ -17,6 +17,9 @@ use crate::shared::{Link, Shared};
 /// poster.
 const STORES_MAX: u64 = 4096;
 
+/// Bytes of a notification.
+const WORD: u64 = 8;
+
 /// The remote side of a part, or of a notification.
 pub(crate) enum Target {
     /// Of this process.
@@ -130,6 +133,8 @@ impl Shared {
         if let Some((target, id, value)) = notice {
             target.tell(id, value);
         }
+        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+        self.moved(rank, bytes + if notice.is_some() { WORD } else { 0 }, false);
         true
     }
 
