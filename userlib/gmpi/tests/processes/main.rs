@@ -23,10 +23,11 @@ use std::sync::Arc;
 use ggas::Window;
 use ggas_gmpi::layout::*;
 use ggas_gmpi::{Comm, Config, Direct, Gmpi, Joined, PLACEMENTS};
+use ggas_mapping::Pattern;
 use ggas_selftest::args::*;
 
 use calls::everything;
-use start::{Here, job, part};
+use start::{Here, job, job_told, part};
 use world::{BYTES, LONG, SOON, Script, WORLD, config};
 
 #[test]
@@ -83,6 +84,40 @@ fn messages_go_from_kernel_to_kernel_between_processes() {
     // Collectives on it are the daemon's.
     here.succeed(Script::default().call(GMPI_CALL_BARRIER, &[comm]));
     here.gmpi.close().expect("all came");
+}
+
+/// By `GGAS_TRACE` a process counts what its ports post, too: but for the carrier's, whose frames carry messages that count already.
+#[test]
+fn messages_of_a_traced_job_count_once() {
+    const NAME: &str = "messages_of_a_traced_job_count_once";
+    const QUIET: &str = "GGAS_TEST_QUIET";
+    // Within a frame, and longer than that.
+    let counts = [1u64, 100, 9000];
+    if part().is_none() {
+        let [all, setup] = ["0", "1"].map(|quiet| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let prefix = folder.path().join("run");
+            let told = [("GGAS_TRACE", prefix.to_str().expect("UTF-8")), (QUIET, quiet)];
+            let ends = job_told(NAME, 2, &told);
+            assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
+            Pattern::traced(&prefix).expect("a file for each rank")
+        });
+        let more = |from, to| all.bytes(from, to) - setup.bytes(from, to);
+        assert_eq!([more(0, 1), more(1, 0)], [8 * counts.iter().sum::<u64>(), 0]);
+        return;
+    }
+    let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
+    let here = Here::with(gmpi, processor);
+    let at = here.at(0);
+    let script = counts.iter().fold(Script::default(), |script, count| match here.gmpi.rank() {
+        0 => script.call(GMPI_CALL_SEND, &[at, *count, LONG, 1, 5, WORLD]),
+        _ => script.call(GMPI_CALL_RECV, &[at, *count, LONG, 0, 5, WORLD]),
+    });
+    if std::env::var(QUIET).as_deref() == Ok("0") {
+        here.succeed(script);
+    }
+    here.gmpi.close().expect("all came");
+    drop(job);
 }
 
 #[test]

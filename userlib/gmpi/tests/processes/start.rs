@@ -20,12 +20,18 @@ pub fn again(name: &str, command: &mut Command, part: &str) -> Child {
 
 /// How the ranks of a job ended. Their kernels are on GPUs where `GGAS_TEST_GPUS` has one for each of them.
 pub fn job(name: &str, ranks: u32) -> Vec<ExitStatus> {
+    job_told(name, ranks, &[])
+}
+
+/// The same with variables for all ranks.
+pub fn job_told(name: &str, ranks: u32, variables: &[(&str, &str)]) -> Vec<ExitStatus> {
     let own = name.rsplit(':').next().unwrap_or(name);
     let start = |rank: u32| {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gmpi-{own}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
         command.env("GGAS_PROCESSOR", if ranks <= gpus() { "gpu" } else { "cpu" });
+        command.envs(variables.iter().copied());
         again(name, &mut command, "rank")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();
