@@ -382,7 +382,7 @@ struct ggas_queue_entry {
 /* Memory that all members of queues have, as the kernels of one of them see the part of one member. */
 struct ggas_memory {
 	uint64_t address;	/* where these kernels load and store it; 0: nowhere */
-	uint64_t bytes;
+	uint64_t bytes;		/* bit GGAS_MEMORY_TRACED_BIT: they are counted; ggas_remote::bytes() is without it */
 	uint64_t nlas;		/* uint64_t by port number: NLA of the first byte for commands of that port; 0: none */
 	uint32_t member;	/* whose it is */
 	uint32_t way;		/* GGAS_WAY_*: how writes and reads get there */

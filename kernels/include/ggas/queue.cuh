@@ -20,6 +20,7 @@
  * member. Each thread makes a ggas_queue and a ggas_remote once, at the start of a kernel. A ggas_remote belongs to the
  * queue that it is made with: NLAs are those of the queue's port, so other queues refuse it, on stores too. The
  * caller's own memory needs one as well, and lies at its `address` (on the host Member::pointer_of(own) of a window).
+ * `bytes()` is how long it is.
  *
  * Ways. A ggas_remote says how its memory is reached (`way`): by loads and stores where these kernels have it mapped,
  * else by commands of the queue's port. The host chose (QueuesConfig::way); the calls are the same. A write by stores

@@ -30,6 +30,9 @@ public:
 	GGAS_FN int exchange()
 	{
 		uint32_t done = args_.lanes + number_;	/* flag: the receiver has read */
+		/* All have as much, also where what goes to others is counted. */
+		if (team::thread() == 0 && (to_.bytes() != own_.bytes() || from_.bytes() != own_.bytes()))
+			ggas_red_add(pointer<uint64_t>(args_.wrong), uint64_t(1), ggas_order::relaxed);
 		for (uint32_t round = args_.first; round < args_.first + args_.rounds; round++) {
 			fill(round);
 			int error = ggas_queue_write_notify<Scope>(queue_, to_, arrival(number_), own_, source(number_),

@@ -31,7 +31,7 @@ GGAS_FN int refuse(const selftest_queue &args)
 	case 2:
 		return ggas_queue_write_notify(queue, to, 0, own, 0, 8, queues->flag_count, 1);
 	case 3:
-		return ggas_queue_write(queue, to, to.bytes - 7, own, 0, 8);
+		return ggas_queue_write(queue, to, to.bytes() - 7, own, 0, 8);
 	case 4:
 		return ggas_queue_read(queue, to, 0, own, ~uint64_t(0) - 3, 8);
 	case 5:

@@ -38,7 +38,8 @@ struct ggas_queue {
 
 /* Memory of one member, this one too, as one queue reaches it: with another queue it is refused. Make it once, too. */
 struct ggas_remote {
-	uint64_t address, bytes;
+	uint64_t address;
+	uint64_t limit;	/* bytes, and bit GGAS_MEMORY_TRACED_BIT where they are counted: so the check that refuses others sees it */
 	uint64_t loads;	/* bytes that this member's threads load there: all of its own memory, of other's none */
 	uint64_t nla, flags;	/* nla: or `no_nla`; flags: address or NLA of the member's flags, as `way` says */
 	uint64_t queue;	/* the queue's name(): NLAs are those of its port */
@@ -50,16 +51,19 @@ struct ggas_remote {
 
 	/* None, which is refused when it is used. */
 	GGAS_FN ggas_remote()
-		: address(0), bytes(0), loads(0), nla(no_nla), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
+		: address(0), limit(0), loads(0), nla(no_nla), flags(0), queue(0), peer(nullptr), member(~0u), node(0), vpid(0),
 		  way(GGAS_WAY_NONE)
 	{
 	}
+
+	/* How many bytes it has. */
+	GGAS_FN uint64_t bytes() const { return limit & ~(uint64_t(1) << GGAS_MEMORY_TRACED_BIT); }
 
 	/* Where it lies, of the member that it names. */
 	GGAS_FN void lies(const ggas_queue &by, uint64_t at, uint64_t length, uint32_t how)
 	{
 		address = at;
-		bytes = length;
+		limit = length;
 		way = how;
 		loads = member == by.member && how != GGAS_WAY_NONE ? length : 0;
 	}
@@ -67,7 +71,7 @@ struct ggas_remote {
 	/* Of `of`, one of the members that share `memory`, an array by member (Shared::address). One that is none is
 	 * refused when it is used. */
 	GGAS_FN ggas_remote(const ggas_queue &by, const ggas_memory *memory, uint32_t of)
-		: address(0), bytes(0), loads(0), nla(no_nla), flags(0), queue(by.name()), peer(nullptr), member(of), node(0),
+		: address(0), limit(0), loads(0), nla(no_nla), flags(0), queue(by.name()), peer(nullptr), member(of), node(0),
 		  vpid(0), way(GGAS_WAY_NONE)
 	{
 		if (!by.good() || of >= by.all->members)
@@ -151,7 +155,7 @@ struct refusals {
 	GGAS_FN void ask(const ggas_queue &queue, const ggas_remote &at, uint64_t offset, uint64_t bytes)
 	{
 		static_assert(GGAS_WAY_NONE == 0, "what it is less than");
-		uint64_t left = at.bytes - offset;
+		uint64_t left = at.limit - offset;
 		differs |= at.queue ^ queue.name();
 		outside |= offset | bytes | left | (left - bytes) | static_cast<uint64_t>(at.way - 1) << 32;
 	}
@@ -169,7 +173,7 @@ GGAS_FN int check_range(const ggas_queue &queue, const ggas_remote &at, uint64_t
 {
 	if (reaches(queue, at, offset, bytes))
 		return GGAS_OK;
-	return refuse_range(queue.all, queue.number, at.queue, at.member, at.way, at.bytes, offset, bytes, line);
+	return refuse_range(queue.all, queue.number, at.queue, at.member, at.way, at.limit, offset, bytes, line);
 }
 
 /* May be loaded before the rest is checked: less to ask than all that a post is refused for. */
@@ -207,7 +211,7 @@ GGAS_COLD int refuse_ends(ggas_queue queue, ggas_remote there, uint64_t there_of
 		return error;
 	/* What is left: it has no NLA, or is traced. */
 	bool needs_nla = there.way == GGAS_WAY_DEVICE && own.nla & ggas_remote::no_nla;
-	if (needs_nla || !(there.bytes & memory_traced))
+	if (needs_nla || !(there.limit & memory_traced))
 		return refuse_queue(queue.all->report, queue.member, own.member, GGAS_QUEUE_REFUSED_WAY, 0, 0, line);
 	trace_queue(queue.all, there.member, how, bytes);
 	return GGAS_OK;
