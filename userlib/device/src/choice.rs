@@ -104,9 +104,9 @@ pub enum ChoiceError {
     )]
     NoKernels,
     /// A GPU that is wanted for kernels cannot be used.
-    #[error("the GPU of rank {rank} cannot be used: {source}")]
+    #[error("the GPU of this host's rank {rank} cannot be used: {source}")]
     Gpu {
-        /// The rank.
+        /// Its number among those of its host.
         rank: u32,
         /// Why.
         source: GpuError,
@@ -212,8 +212,8 @@ pub fn processor_kind() -> Result<Option<ProcessorKind>, ChoiceError> {
 }
 
 impl Choice {
-    /// Where kernels of this rank run that use the device; for the CPU executor, why it is not a GPU, if nobody asked for it.
-    /// Ranks take the GPUs that they see in turn. On a card that is the CPU executor; the engines of [`Kind::Nvlink`] run
+    /// Where kernels run that use the device, of the rank that has this number on its host; for the CPU executor, why it is not a GPU, if
+    /// nobody asked for it. The ranks of a host take the GPUs that they see in turn. On a card that is the CPU executor; the engines of [`Kind::Nvlink`] run
     /// there, too, and want a GPU unless the CPU executor is asked for.
     ///
     /// # Errors

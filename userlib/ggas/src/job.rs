@@ -169,7 +169,7 @@ impl JobBuilder {
                 (Node::new(card), Carrier::Card)
             }
             (Kind::Nvlink, None) => {
-                let (engine, _) = processor_of(&processor, &choice, boot.rank())?;
+                let (engine, _) = processor_of(&processor, &choice, boot.rank_on_host())?;
                 Carrier::engines(&boot, &engine)?
             }
             (_, None) => Carrier::model(self.model, boot.member().clone())?,
@@ -182,12 +182,12 @@ impl JobBuilder {
 fn processor_of(
     place: &OnceLock<(Processor, Option<String>)>,
     choice: &Choice,
-    rank: u32,
+    rank_on_host: u32,
 ) -> Result<(Processor, Option<String>), ChoiceError> {
     match place.get() {
         Some(found) => Ok(found.clone()),
         None => {
-            let found = choice.processor(rank)?;
+            let found = choice.processor(rank_on_host)?;
             Ok(place.get_or_init(|| found).clone())
         }
     }
@@ -224,13 +224,13 @@ impl Job {
     }
 
     /// Where this process's kernels run: as the builder, else the variable `GGAS_PROCESSOR` says (`cpu`, `gpu`), else its
-    /// GPU if there is one. Ranks take the GPUs that they see in turn. For the CPU executor also why it is not a GPU, if
+    /// GPU if there is one. The ranks of a host take the GPUs that they see in turn. For the CPU executor also why it is not a GPU, if
     /// nobody asked for it; see [`Choice::processor`].
     ///
     /// # Errors
     /// [`ChoiceError::Gpu`], [`ChoiceError::NoKernels`].
     pub fn processor(&self) -> Result<(Processor, Option<String>), ChoiceError> {
-        processor_of(&self.processor, &self.choice, self.rank())
+        processor_of(&self.processor, &self.choice, self.boot.rank_on_host())
     }
 
     /// This process's number, from 0.

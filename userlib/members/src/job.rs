@@ -176,6 +176,11 @@ impl Job {
         self.member.is_far(rank)
     }
 
+    /// This process's number among the ranks of its host, in their order: by it they take the host's GPUs in turn.
+    pub fn rank_on_host(&self) -> u32 {
+        (0..self.rank()).filter(|rank| !self.is_far(*rank)).count() as u32
+    }
+
     /// The name of the job's network.
     pub fn name(&self) -> &str {
         self.member.network()

@@ -343,3 +343,12 @@ fn what_the_units_cannot_have_is_refused_on_all_ranks() {
         job.barrier(SOON).expect("all");
     });
 }
+
+/// By these numbers they take its GPUs, which `ggas map` names in this order.
+#[test]
+fn ranks_have_numbers_on_their_host() {
+    let test = "ranks_have_numbers_on_their_host";
+    job(test, &[0, 1, 0, 1, 1], 1, None, |job| {
+        assert_eq!(job.rank_on_host(), [0, 0, 1, 1, 2][job.rank() as usize]);
+    });
+}
