@@ -79,7 +79,7 @@ fn launchers_get_files() {
     let args = ["map", "coll:4x4x4", "--topology", "helios", "--hosts", "n0,n1,n2,n3"];
     let table =
         out(&[&args[..], &["--rankfile", &rankfile, "--hostfile", &hostfile, "--script", &script]].concat());
-    assert!(table.contains("mapped") && table.contains(" 0.0 MB mapped"), "{table}");
+    assert!(table.contains("mapped") && table.contains(" 0 B mapped"), "{table}");
     let ranks = fs::read_to_string(&rankfile).expect("written");
     assert_eq!(ranks.lines().count(), 64);
     assert!(ranks.lines().all(|line| line.contains("=n") && line.contains(" slot=")), "{ranks}");
@@ -208,4 +208,75 @@ fn a_run_that_open_mpi_traced_is_mapped() {
     assert!(table.contains("4 ranks on pascal"), "{table}");
     fs::remove_file(format!("{prefix}.2.prof")).expect("it is there");
     fails(&["map", &traced, "--topology", "pascal"], "keep those of all ranks together");
+}
+
+/// Few bytes are not rounded to none, and what does not fit names the hosts.
+#[test]
+fn hosts_have_room_for_as_many_ranks_as_gpus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("five");
+    fs::write(&file, "0 1 0 0 0\n0 0 1 0 0\n0 0 0 1 0\n0 0 0 0 1\n0 0 0 0 0\n").expect("written");
+    let five = file.to_str().expect("UTF-8");
+    let map = |hosts| ["map", five, "--topology", "pascal", "--hosts", hosts];
+    let said = out(&map("a,b"));
+    assert!(said.contains("between nodes: 1 B by default, 1 B mapped"), "{said}");
+    fails(&map("a"), "5 ranks do not fit 1 host with room for 4 each");
+    fails(&map(""), "\"\" is no name of a host");
+}
+
+#[test]
+fn processes_of_a_network_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let write = |number: u32, lines: &str| {
+        let text = format!("# NETWORK\n# POINT TO POINT\n{lines}");
+        fs::write(file(&format!("run.{number}.prof")), text).expect("written");
+    };
+    write(3, "");
+    write(112, "E\t112\t3\t5000 bytes\t1 msgs sent\n");
+    let json = file("map.json");
+    let prefix = format!("traced:{}", file("run"));
+    let table = out(&["map", &prefix, "--topology", "pascal", "--json", &json]);
+    let row = |line: &&str| line.split_whitespace().collect::<Vec<_>>()[..2] == ["1", "112"];
+    assert!(table.contains(" process ") && table.lines().any(|line| line.len() > 4 && row(&line)), "{table}");
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("written")).expect("JSON");
+    assert_eq!(report["processes"], serde_json::json!([3, 112]));
+}
+
+/// As `mpirun` takes both files, on this host.
+#[test]
+fn mpirun_starts_ranks_where_the_files_say() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mpirun = Command::new("mpirun.openmpi").arg("--version").output();
+    if cores < 2 || !mpirun.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no mpirun.openmpi is installed, or there is one core");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (pattern, topology, cores) = (file("pattern"), file("topology"), file("cores"));
+    let (rankfile, script) = (file("ranks"), file("gpus.sh"));
+    // Only GPUs 4 and 6 are near each other.
+    fs::write(&pattern, "0 9\n9 0\n").expect("written");
+    let levels = "levels = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]\n";
+    let channels = "[[channel]]\nname = 'near'\n[[channel]]\nname = 'far'\n";
+    let gpus = format!("name = 'odd'\ndevices = ['5', '4', '6']\n{levels}{channels}");
+    fs::write(&topology, gpus).expect("written");
+    fs::write(&cores, "name = 'cores'\ndevices = ['1', '0']\ngroups = [2]\n[[channel]]\nname = 'x'\n")
+        .expect("written");
+    let args = ["map", &pattern, "--topology", &topology, "--hosts", "localhost", "--cores", &cores];
+    out(&[&args[..], &["--rankfile", &rankfile, "--script", &script]].concat());
+    let said = "echo $OMPI_COMM_WORLD_RANK $CUDA_VISIBLE_DEVICES";
+    let started = Command::new("mpirun.openmpi")
+        .args(["--allow-run-as-root", "--rankfile", &rankfile, "sh", &script, "sh", "-c", said])
+        .output()
+        .expect("Open MPI starts");
+    let text = String::from_utf8_lossy(&started.stdout).into_owned();
+    assert!(started.status.success(), "{text}{}", String::from_utf8_lossy(&started.stderr));
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    let near =
+        ["4,6,5", "6,4,5"].into_iter().find(|gpus| lines[0].ends_with(gpus)).expect("two that are near");
+    assert_eq!(lines, [format!("0 {near}"), format!("1 {near}")]);
 }

@@ -16,8 +16,11 @@ fn listed(topology: &Topology, places: &[usize]) -> String {
     devices.collect::<Vec<_>>().join(",")
 }
 
-/// Names of the nodes: one for each, and each a word.
-fn check(cluster: &Cluster, hosts: &[String]) -> Result<(), MapError> {
+/// Checks names of the nodes: one for each, and each a word.
+///
+/// # Errors
+/// [`MapError::Topology`]: there are not as many hosts as nodes, or a name is none, or there twice.
+pub fn check(cluster: &Cluster, hosts: &[String]) -> Result<(), MapError> {
     let nodes = cluster.network.places();
     let message = if hosts.len() != nodes {
         let (has, net) = (counted(hosts.len(), "host"), cluster.network.name());

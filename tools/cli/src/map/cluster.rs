@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::out;
 use crate::outputs::{is_stdout, written};
 use ggas_benches::WholeFile;
-use ggas_mapping::{Cluster, Metric, Pattern, Search, Topology, files};
+use ggas_mapping::{Cluster, Metric, Pattern, Search, Topology, counted, files};
 use ggas_table::Column;
 use std::path::{Path, PathBuf};
 
@@ -94,10 +94,18 @@ pub fn run(
     let cores = load(args.cores.as_deref(), "cores", gpus.places())?;
     let network = load(args.network.as_deref(), "switch", args.hosts.len())?;
     let cluster = Cluster { network, cores, gpus };
+    files::check(&cluster, &args.hosts)?;
+    let (hosts, room) = (cluster.network.places(), cluster.room());
+    if gpu.ranks() > hosts * room {
+        return Err(Failure::Usage(format!(
+            "{} do not fit {} with room for {room} each (a GPU and a core for each rank): name more hosts, or use fewer ranks",
+            counted(gpu.ranks(), "rank"),
+            counted(hosts, "host")
+        )));
+    }
     let cpu = args.cpu_pattern.as_deref().map_or_else(|| Ok(Pattern::new(gpu.ranks())?), pattern)?;
     let ours = cluster.map(&cpu, gpu, metric, search)?;
     let default = cluster.default_of(&cpu, gpu)?;
-    // Names of hosts are checked by it, whatever is written.
     let rankfile = files::rankfile(&cluster, &ours, &args.hosts)?;
     let columns =
         [Column::number("rank"), Column::text("host"), Column::number("core"), Column::number("GPU")];
@@ -114,10 +122,10 @@ pub fn run(
     let both = cpu.plus(gpu)?;
     let between = |node: &[usize]| {
         let far = both.messages().filter(|(from, to, _)| node[*from] != node[*to]);
-        far.fold(0.0, |sum, (.., bytes)| sum + bytes as f64) / 1e6
+        far.fold(0.0, |sum, (.., bytes)| sum + bytes as f64)
     };
     let (before, after) = (between(&default.node), between(&ours.node));
-    let said = format!("{table}\nbetween nodes: {before:.1} MB by default, {after:.1} MB mapped\n");
+    let said = format!("{table}\nbetween nodes: {} by default, {} mapped\n", volume(before), volume(after));
     if to_stdout {
         out::note(&said);
     } else {
@@ -131,6 +139,11 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// Bytes as people read them; few are not rounded to nothing.
+fn volume(bytes: f64) -> String {
+    if bytes < 1e5 { format!("{bytes} B") } else { format!("{:.1} MB", bytes / 1e6) }
 }
 
 /// Writes a file whole, and says where it is; or to standard output.
