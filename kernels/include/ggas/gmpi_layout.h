@@ -107,7 +107,7 @@
 #define GMPI_DIRECT_LINE	16	/* bytes that are stored as one */
 #define GMPI_DIRECT_HEAD	64	/* bytes at the begin of a mailbox, and of each slot's lines */
 #define GMPI_DIRECT_PLACE	32	/* bytes that say where a message goes; a mailbox has GMPI_DIRECT_OPS behind its head */
-#define GMPI_DIRECT_PLACED	32768	/* bytes of the shortest message that is written to its place */
+#define GMPI_DIRECT_PLACED	8193	/* bytes of the shortest message that is written to its place: longer than GMPI_DIRECT_SHORT */
 #define GMPI_DIRECT_SLOT_LEAST	1024	/* fewest bytes of a slot */
 #define GMPI_DIRECT_BOARD	512	/* bytes of a board for collectives: two for each port and member behind the mailboxes */
 #define GMPI_DIRECT_SHORT	8192	/* bytes of the longest short message; half a slot if that is less */

@@ -20,7 +20,7 @@ const SIZES: [usize; 29] = [
 ];
 /// Those of messages that go from kernel to kernel, of which a few are long.
 const DIRECT: [usize; 12] = [0, 1, 8, 247, 248, 249, 512, 513, 4096, 4097, 1024, 2000];
-const PLACED: [usize; 4] = [32_767, 32_768, 32_769, 40_000];
+const PLACED: [usize; 5] = [8_191, 8_192, 8_193, 33_000, 40_000];
 
 /// Communicators of a rank: all; all the other way round; those whose ranks are both even or both odd; where it is given, all from kernel to
 /// kernel.
@@ -147,7 +147,7 @@ impl Program<'_> {
                 placed += usize::from(!many);
                 let is_long = !many && placed <= 2;
                 bytes = if is_long {
-                    PLACED[self.rng.usize(0..4)]
+                    PLACED[self.rng.usize(0..PLACED.len())]
                 } else {
                     DIRECT[self.rng.usize(0..DIRECT.len())]
                 };
