@@ -285,12 +285,18 @@ impl Meetings {
             wired.said = wired.said.max(looked); // or later
         }
         if wired.met && now >= wired.said + SAYS * beat {
-            wired.said = now;
             self.news.push(News::Tell { node, word: Word::Beat { came: true } });
         }
         self.call_missed(node, now);
         let papers = self.papers_until(node, now).filter(|until| *until > now);
         papers.into_iter().chain([now + beat]).min()
+    }
+
+    /// What says that this process lives went at the last look; where there was no room for it, the next one tries again.
+    pub fn has_said(&mut self, node: u16) {
+        if let Some(wired) = &mut self.nodes[usize::from(node)].wired {
+            wired.said = self.looked;
+        }
     }
 
     /// Calls a process of which nothing is heard, or who cannot be reached otherwise.

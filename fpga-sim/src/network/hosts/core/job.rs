@@ -83,12 +83,14 @@ impl<W: Wire> Core<W> {
             self.words.words.push((node, word));
             return self.tell_words();
         }
-        // Where there is no room something else goes, or the next one.
         let link = &mut self.links[usize::from(node)];
         let (Some(ticket), Some(peer)) = (link.theirs, link.peer) else { return };
         let head = Head { ticket, taken: link.taken };
         match self.wire.send(peer, &head.bytes()) {
-            Ok(Taken::Yes) => link.told = link.taken,
+            Ok(Taken::Yes) => {
+                link.told = link.taken;
+                self.meetings.has_said(node);
+            }
             Ok(Taken::Later) => {}
             Err(error) => self.misses(node, &error),
         }

@@ -40,6 +40,27 @@ fn nobody_is_called_while_all_hear_each_other() {
     assert_eq!((world.at, world.lost.len()), (vec![None; NODES.into()], 0));
 }
 
+/// There may be no room for what says that a process lives.
+#[test]
+fn what_finds_no_room_is_said_at_the_next_look() {
+    let mut world = job();
+    let taken = |world: &World| world.messages.borrow().taken;
+    world.run(20 * SECOND);
+    let before = taken(&world);
+    while taken(&world) == before {
+        world.run(world.now() + SECOND / 20);
+    }
+    let begun = world.now();
+    world.run(begun + SECOND / 2);
+    assert_eq!(taken(&world) - before, 12);
+    world.messages.borrow_mut().full.extend(0..NODES.into());
+    world.run(begun + 13 * SECOND / 10);
+    assert_eq!(taken(&world) - before, 12);
+    world.messages.borrow_mut().full.clear();
+    world.run(begun + 18 * SECOND / 10);
+    assert_eq!((taken(&world) - before, world.connections()), (24, 0));
+}
+
 /// Of deaths rank 0 tells; when it is gone, connections do.
 #[test]
 fn deaths_are_known_at_once_with_rank_0_and_without() {
