@@ -42,7 +42,7 @@ mod stream;
 pub mod trap;
 
 pub use exec::CpuConfig;
-pub use ggas_gpu::{Behind, LateCopies, LateCopy, PinnedBuffer};
+pub use ggas_gpu::{Behind, PinnedBuffer};
 pub use idle::{IdleGuard, on_idle};
 #[doc(hidden)]
 pub use image::HostKernel;

@@ -14,9 +14,6 @@
 #include "mpi_carrier.h"
 
 static MPI_Comm *comms;
-/* By the same numbers: what pieces of messages go through, once gmpi_shim_pieces() was called. They outlive what is freed. */
-static MPI_Comm *shadows;
-static int in_pieces;
 static MPI_Comm plain;
 static MPI_Comm alone;
 static int comm_count;
@@ -28,9 +25,6 @@ static struct win {
 static int win_count;
 static MPI_Request *requests;
 static uint64_t request_room;
-/* Messages that were taken out of the library's queue, and not received. */
-static MPI_Message *taken;
-static uint64_t taken_room;
 static int initialized_here;
 
 /* The error class of GMPI for an MPI error. */
@@ -93,31 +87,16 @@ static MPI_Op op_of(int op)
 	}
 }
 
-/* What pieces of messages on a communicator go through. Collective over it. */
-static int make_shadow(int comm)
-{
-	int error = MPI_Comm_dup(comms[comm], &shadows[comm]);
-
-	if (error == MPI_SUCCESS)
-		MPI_Comm_set_errhandler(shadows[comm], MPI_ERRORS_RETURN);
-	return class_of(error);
-}
-
-static int keep_comm(MPI_Comm comm, int has_messages, int *number)
+static int keep_comm(MPI_Comm comm, int *number)
 {
 	MPI_Comm *more = realloc(comms, (comm_count + 1) * sizeof(*comms));
 
 	if (!more)
 		return GMPI_ERR_INTERN;
 	comms = more;
-	more = realloc(shadows, (comm_count + 1) * sizeof(*shadows));
-	if (!more)
-		return GMPI_ERR_INTERN;
-	shadows = more;
 	comms[comm_count] = comm;
-	shadows[comm_count] = MPI_COMM_NULL;
 	*number = comm_count++;
-	return in_pieces && has_messages ? make_shadow(*number) : GMPI_SUCCESS;
+	return GMPI_SUCCESS;
 }
 
 /* A place for a request. */
@@ -176,11 +155,11 @@ int gmpi_shim_open(char *why, size_t room)
 		}
 	}
 	/* The program may have opened it before: numbers begin anew, and what was not freed lives on unused. */
-	comm_count = win_count = in_pieces = 0;
+	comm_count = win_count = 0;
 	if (MPI_Comm_dup(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-	if (keep_comm(world, 1, &number))
+	if (keep_comm(world, &number))
 		return GMPI_ERR_INTERN;
 	if (MPI_Comm_dup(MPI_COMM_WORLD, &plain) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
@@ -188,28 +167,11 @@ int gmpi_shim_open(char *why, size_t room)
 	if (MPI_Comm_dup(MPI_COMM_SELF, &world) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-	if (keep_comm(world, 1, &number))
+	if (keep_comm(world, &number))
 		return GMPI_ERR_INTERN;
 	if (MPI_Comm_dup(MPI_COMM_SELF, &alone) != MPI_SUCCESS)
 		return GMPI_ERR_OTHER;
 	MPI_Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
-	return GMPI_SUCCESS;
-}
-
-/* Messages may go in pieces from now on. Collective over the world; `most` is the highest tag. */
-int gmpi_shim_pieces(int32_t *most)
-{
-	int has = 0, error = GMPI_SUCCESS;
-	int *highest;
-
-	for (int i = 0; i < comm_count && !error; i++)
-		error = make_shadow(i);
-	if (error)
-		return error;
-	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest, &has);
-	/* What the standard promises. */
-	*most = has ? *highest : 32767;
-	in_pieces = 1;
 	return GMPI_SUCCESS;
 }
 
@@ -265,7 +227,6 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 	MPI_Datatype type = type_of(call->type);
 	int one_sided = call->kind == GMPI_SHIM_PUT || call->kind == GMPI_SHIM_GET;
 	MPI_Comm comm = one_sided ? MPI_COMM_NULL : comms[call->comm];
-	MPI_Comm shadow = one_sided ? MPI_COMM_NULL : shadows[call->comm];
 	int any = call->tag == GMPI_ANY_TAG ? MPI_ANY_TAG : call->tag;
 	int count = call->count;
 
@@ -277,18 +238,6 @@ static int start(const struct gmpi_shim_call *call, MPI_Request *request)
 	case GMPI_SHIM_RECV:
 		return MPI_Irecv(call->to, count, type, call->rank == GMPI_ANY_SOURCE ? MPI_ANY_SOURCE : call->rank, any, comm,
 				 request);
-	case GMPI_SHIM_SEND_PIECE:
-		return MPI_Isend(call->from, count, MPI_BYTE, call->rank, call->tag, shadow, request);
-	case GMPI_SHIM_SEND_PIECE_ASKED:
-		return MPI_Issend(call->from, count, MPI_BYTE, call->rank, call->tag, shadow, request);
-	case GMPI_SHIM_RECV_PIECE:
-		return MPI_Irecv(call->to, count, MPI_BYTE, call->rank, call->tag, shadow, request);
-	case GMPI_SHIM_RECV_TAKEN:
-		return MPI_Imrecv(call->to, count, MPI_BYTE, &taken[call->displacement], request);
-	case GMPI_SHIM_SEND_PLAIN:
-		return MPI_Isend(call->from, count, MPI_BYTE, call->rank, 0, plain, request);
-	case GMPI_SHIM_RECV_PLAIN:
-		return MPI_Irecv(call->to, count, MPI_BYTE, call->rank, 0, plain, request);
 	case GMPI_SHIM_BARRIER:
 		return MPI_Ibarrier(comm, request);
 	case GMPI_SHIM_BCAST:
@@ -341,11 +290,10 @@ static void tell(struct gmpi_shim_status *out, const MPI_Status *status)
 	out->bytes = bytes == MPI_UNDEFINED ? 0 : bytes;
 }
 
-/* Of others than those that may have been cancelled MPICH 4.0.2 says that they were at times. */
-static int test(uint64_t number, int may_be_cancelled, int32_t *over, struct gmpi_shim_status *out)
+int gmpi_shim_test(uint64_t number, int32_t *over, struct gmpi_shim_status *out)
 {
 	MPI_Status status;
-	int error, is_cancelled = 0;
+	int error;
 
 	memset(&status, 0, sizeof(status));
 	*over = 0;
@@ -355,25 +303,9 @@ static int test(uint64_t number, int may_be_cancelled, int32_t *over, struct gmp
 		requests[number] = MPI_REQUEST_NULL;
 		return class_of(error);
 	}
-	if (!*over)
-		return GMPI_SUCCESS;
-	tell(out, &status);
-	if (may_be_cancelled)
-		MPI_Test_cancelled(&status, &is_cancelled);
-	if (is_cancelled)
-		out->bytes = -1;
+	if (*over)
+		tell(out, &status);
 	return GMPI_SUCCESS;
-}
-
-int gmpi_shim_test(uint64_t number, int32_t *over, struct gmpi_shim_status *out)
-{
-	return test(number, 0, over, out);
-}
-
-/* The same of one that gmpi_shim_cancel() was called for. */
-int gmpi_shim_test_cancelled(uint64_t number, int32_t *over, struct gmpi_shim_status *out)
-{
-	return test(number, 1, over, out);
 }
 
 /* Gives a receive up; anything else goes on. */
@@ -384,13 +316,6 @@ void gmpi_shim_forget(uint64_t number, int32_t receives)
 	if (receives)
 		MPI_Cancel(&requests[number]);
 	MPI_Request_free(&requests[number]);
-}
-
-/* Gives a receive up, which is told to be over some time: cancelled, or by the message that it had got. */
-void gmpi_shim_cancel(uint64_t number)
-{
-	if (requests[number] != MPI_REQUEST_NULL)
-		MPI_Cancel(&requests[number]);
 }
 
 /* Blocking calls, as a host program makes them, on a communicator that kernels do not know. */
@@ -415,36 +340,8 @@ int gmpi_shim_probe(int comm, int rank, int tag, int32_t *found, struct gmpi_shi
 	return class_of(error);
 }
 
-/* A message that a receive would get, out of the queue: GMPI_SHIM_RECV_TAKEN of its number receives it, and nothing else does. */
-int gmpi_shim_take(int comm, int rank, int tag, int32_t *found, uint64_t *number, struct gmpi_shim_status *out)
-{
-	uint64_t room = taken_room ? 2 * taken_room : 16;
-	MPI_Message *more;
-	MPI_Status status;
-	int error;
-
-	memset(&status, 0, sizeof(status));
-	*found = 0;
-	for (*number = 0; *number < taken_room; (*number)++)
-		if (taken[*number] == MPI_MESSAGE_NULL)
-			break;
-	if (*number == taken_room) {
-		more = realloc(taken, room * sizeof(*taken));
-		if (!more)
-			return GMPI_ERR_INTERN;
-		for (uint64_t i = taken_room; i < room; i++)
-			more[i] = MPI_MESSAGE_NULL;
-		taken = more;
-		taken_room = room;
-	}
-	error = MPI_Improbe(rank, tag == GMPI_ANY_TAG ? MPI_ANY_TAG : tag, comms[comm], found, &taken[*number], &status);
-	if (error == MPI_SUCCESS && *found)
-		tell(out, &status);
-	return class_of(error);
-}
-
-/* -1 in `number`: in none. Without `has_messages` there are collectives alone on it. */
-int gmpi_shim_split(int comm, int has_color, int color, int key, int has_messages, int32_t *number)
+/* -1 in `number`: in none. */
+int gmpi_shim_split(int comm, int has_color, int color, int key, int32_t *number)
 {
 	MPI_Comm made;
 	int error = MPI_Comm_split(comms[comm], has_color ? color : MPI_UNDEFINED, key, &made);
@@ -453,7 +350,7 @@ int gmpi_shim_split(int comm, int has_color, int color, int key, int has_message
 	if (error != MPI_SUCCESS || made == MPI_COMM_NULL)
 		return class_of(error);
 	MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-	return keep_comm(made, has_messages, number);
+	return keep_comm(made, number);
 }
 
 /* MPI_Comm_free is collective, and who frees here waits for nobody: the communicator lives on unused until the end. */
@@ -519,11 +416,8 @@ int gmpi_shim_close(void)
 	}
 	win_count = 0;
 	/* A program with an MPI of its own goes on, and may open it again and again. */
-	for (int i = 0; i < 2 && error == MPI_SUCCESS; i++) {
+	for (int i = 0; i < 2 && error == MPI_SUCCESS; i++)
 		error = MPI_Comm_free(&comms[i]);
-		if (error == MPI_SUCCESS && shadows[i] != MPI_COMM_NULL)
-			error = MPI_Comm_free(&shadows[i]);
-	}
 	if (error == MPI_SUCCESS)
 		error = MPI_Comm_free(&plain);
 	if (error == MPI_SUCCESS)

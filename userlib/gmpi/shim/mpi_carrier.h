@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define GMPI_SHIM_VERSION	6
+#define GMPI_SHIM_VERSION	8
 
 #define GMPI_SHIM_SEND		1
 #define GMPI_SHIM_RECV		2
@@ -24,16 +24,6 @@
 #define GMPI_SHIM_GET		10
 #define GMPI_SHIM_GATHER	11
 #define GMPI_SHIM_SCATTER	12
-/* Part of a message that goes in pieces: beside the communicator, so that no receive of it gets one. */
-#define GMPI_SHIM_SEND_PIECE	13
-#define GMPI_SHIM_RECV_PIECE	14
-/* Receives a message that gmpi_shim_take() has taken; `displacement` is its number. */
-#define GMPI_SHIM_RECV_TAKEN	15
-/* As SEND_PIECE, but over only once its receive has begun: so few of a message are on their way that nobody has asked for. */
-#define GMPI_SHIM_SEND_PIECE_ASKED	16
-/* Of hosts, on a communicator that kernels do not know. */
-#define GMPI_SHIM_SEND_PLAIN	17
-#define GMPI_SHIM_RECV_PLAIN	18
 
 /* One operation. Counts are of each block; ranks, tags and types are those of gmpi_layout.h. */
 struct gmpi_shim_call {
@@ -51,7 +41,7 @@ struct gmpi_shim_call {
 
 struct gmpi_shim_status {
 	int32_t source, tag;
-	int64_t bytes;		/* -1: a receive that was cancelled */
+	int64_t bytes;
 };
 
 #endif /* GGAS_MPI_CARRIER_H */

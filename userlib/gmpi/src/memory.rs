@@ -90,14 +90,8 @@ impl Span {
 
     /// The same into as many bytes as it has.
     pub(crate) fn read_into(&self, bytes: &mut [u8]) -> Result<(), MemoryError> {
-        self.read_part(0, bytes)
-    }
-
-    /// The same of as many of its bytes from `at` on.
-    pub(crate) fn read_part(&self, at: usize, bytes: &mut [u8]) -> Result<(), MemoryError> {
-        let len = bytes.len();
         let mut rest = bytes;
-        for (offset, len) in self.parts(at, len) {
+        for (offset, len) in self.parts(0, self.len) {
             let (part, behind) = rest.split_at_mut(len);
             self.memory.read(offset, part)?;
             rest = behind;

@@ -62,7 +62,7 @@ pub use managed::ManagedBuffer;
 pub use mapping::{HostMapping, Keeper};
 pub use memory::DeviceBuffer;
 pub use module::Module;
-pub use pinned::{LateCopies, LateCopy, PinnedBuffer};
+pub use pinned::PinnedBuffer;
 pub use probe::{GpuInfo, Peer, probe};
 pub use queue::Queue;
 pub use running::{Running, start, start_repeated};

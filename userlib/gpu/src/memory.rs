@@ -12,7 +12,7 @@ use crate::stream::Stream;
 use crate::sys::*;
 
 /// Bound of a copy between host and GPU memory.
-pub(crate) const COPY_TIMEOUT: Duration = Duration::from_secs(10);
+const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of the buffer through which the host reads and writes GPU memory.
 const STAGING_BYTES: usize = 1 << 20;

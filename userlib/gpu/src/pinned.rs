@@ -1,13 +1,11 @@
 //! Page-locked host memory, which copies between it and GPU memory reach without a buffer in between.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use crate::error::GpuError;
 use crate::gpu::Gpu;
-use crate::memory::{COPY_TIMEOUT, DeviceBuffer, check_range, lock_pages};
+use crate::memory::{DeviceBuffer, check_range, lock_pages};
 use crate::resident::gate;
-use crate::stream::{Event, Stream};
 use crate::sys::*;
 
 /// Host memory whose pages are locked, for all GPUs of this process; zeroed at first. Freed on drop, as soon as no waiting kernel is
@@ -100,121 +98,6 @@ impl PinnedBuffer {
             }
             staging.wait()
         })
-    }
-}
-
-/// Copies between page-locked memory and memory of one GPU that are begun now and done later, one behind the other: the host goes on
-/// meanwhile. Those of another value of this type wait for none of these.
-pub struct LateCopies {
-    stream: Arc<Stream>,
-    /// Events that nobody waits for.
-    spare: Vec<Event>,
-}
-
-/// A copy that was begun.
-pub struct LateCopy(Event);
-
-impl LateCopies {
-    /// None yet.
-    ///
-    /// # Errors
-    /// [`GpuError::Lost`], driver errors.
-    pub fn new(gpu: &Gpu) -> Result<LateCopies, GpuError> {
-        Ok(LateCopies { stream: Arc::new(gpu.stream()?), spare: Vec::new() })
-    }
-
-    /// Begins what [`PinnedBuffer::gather`] does.
-    ///
-    /// # Safety
-    /// Until the copy [is done](Self::is_done), or [`wait`](Self::wait) has returned without an error, the GPU's memory stays allocated, nobody
-    /// writes what is copied, and nobody uses where it goes.
-    ///
-    /// # Errors
-    /// [`GpuError::OutOfRange`], driver errors. Parts of it may be under way then.
-    pub unsafe fn gather(
-        &mut self,
-        to: &PinnedBuffer,
-        at: usize,
-        from: &DeviceBuffer,
-        parts: impl Iterator<Item = (usize, usize)>,
-    ) -> Result<LateCopy, GpuError> {
-        // SAFETY: passed on.
-        unsafe { self.begin(to, at, from, parts, |here, there| (here, there)) }
-    }
-
-    /// Begins what [`PinnedBuffer::scatter`] does.
-    ///
-    /// # Safety
-    /// As of [`gather`](Self::gather).
-    ///
-    /// # Errors
-    /// As of [`gather`](Self::gather).
-    pub unsafe fn scatter(
-        &mut self,
-        from: &PinnedBuffer,
-        at: usize,
-        to: &DeviceBuffer,
-        parts: impl Iterator<Item = (usize, usize)>,
-    ) -> Result<LateCopy, GpuError> {
-        // SAFETY: passed on.
-        unsafe { self.begin(from, at, to, parts, |here, there| (there, here)) }
-    }
-
-    /// # Safety
-    /// As of [`gather`](Self::gather).
-    unsafe fn begin(
-        &mut self,
-        pinned: &PinnedBuffer,
-        at: usize,
-        gpu: &DeviceBuffer,
-        parts: impl Iterator<Item = (usize, usize)>,
-        way: impl Fn(u64, u64) -> (u64, u64),
-    ) -> Result<LateCopy, GpuError> {
-        let mark = match self.spare.pop() {
-            Some(mark) => mark,
-            None => Event::sleeping(self.stream.gpu())?,
-        };
-        let mut next = at as u64;
-        for (offset, len) in parts {
-            check_range(offset as u64, len, gpu.len() as u64)?;
-            check_range(next, len, pinned.bytes as u64)?;
-            let (dst, src) = way(pinned.as_ptr() as u64 + next, gpu.address() + offset as u64);
-            // SAFETY: both ranges were checked, and the caller keeps them.
-            unsafe { self.stream.copy(dst, src, len)? };
-            next += len as u64;
-        }
-        mark.record(&self.stream)?;
-        Ok(LateCopy(mark))
-    }
-
-    /// Whether a copy is done, and with it those that were begun before.
-    ///
-    /// # Errors
-    /// Errors of the copies.
-    pub fn is_done(&self, copy: &LateCopy) -> Result<bool, GpuError> {
-        copy.0.is_done()
-    }
-
-    /// Takes back what nobody asks about any more.
-    pub fn forget(&mut self, copy: LateCopy) {
-        self.spare.push(copy.0);
-    }
-
-    /// Waits for all of them.
-    ///
-    /// # Errors
-    /// [`GpuError::Timeout`]; errors of the copies.
-    pub fn wait(&self) -> Result<(), GpuError> {
-        self.stream.wait("copies between host and GPU memory", COPY_TIMEOUT)
-    }
-}
-
-impl Drop for LateCopies {
-    /// What is under way goes on, and until it is done no memory that it may use is freed.
-    fn drop(&mut self) {
-        if matches!(self.stream.is_done(), Ok(false)) {
-            self.stream.give_up();
-        }
     }
 }
 

@@ -225,7 +225,7 @@ fn a_shim_that_was_compiled_elsewhere_needs_no_compiler() {
 }
 
 /// A folder of a test.
-pub fn folder(name: &str) -> PathBuf {
+fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
     folder

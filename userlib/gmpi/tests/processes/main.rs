@@ -4,9 +4,6 @@
 mod calls;
 mod deaths;
 mod libraries;
-mod pieces;
-mod pieces_by_hosts;
-mod pieces_watched;
 mod places;
 mod programs;
 #[path = "../gmpi/random/mod.rs"]

@@ -9,19 +9,12 @@ use crate::start::{Here, by_mpi, job, part};
 use crate::world::config;
 
 /// This process's rank of each.
-fn joined() {
+fn programs() {
     let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
     let here = Here::with(gmpi, processor);
-    programs(&here, 30);
-    here.gmpi.close().expect("all came");
-    drop(job);
-}
-
-/// This process's rank of so many.
-pub fn programs(here: &Here, count: u64) {
     let (rank, size) = (here.gmpi.rank() as usize, here.gmpi.size() as usize);
     let comms = random::communicators(&here.gmpi, 0);
-    for seed in random::seeds(count) {
+    for seed in random::seeds(30) {
         let plans = random::programs(seed, &vec![here.at(0); size], &vec![comms.clone(); size]);
         let plan = &plans[rank];
         here.memory.write(0, &plan.before).expect("in range");
@@ -34,12 +27,14 @@ pub fn programs(here: &Here, count: u64) {
         let wrong = random::difference(plan, first_bytes, &results.errors(0), status, &memory);
         assert_eq!(wrong, None, "seed {seed}, rank {rank} of {size}, {}", here.gmpi.carrier());
     }
+    here.gmpi.close().expect("all came");
+    drop(job);
 }
 
 #[test]
 fn random_programs_of_a_job() {
     if part().is_some() {
-        return joined();
+        return programs();
     }
     let ends = job("programs::random_programs_of_a_job", 3);
     assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
@@ -48,7 +43,7 @@ fn random_programs_of_a_job() {
 #[test]
 fn random_programs_by_mpi_libraries() {
     if part().is_some() {
-        return joined();
+        return programs();
     }
     by_mpi("programs::random_programs_by_mpi_libraries", "plain");
 }

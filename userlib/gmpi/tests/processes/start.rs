@@ -62,11 +62,6 @@ fn has_headers(mpicc: &Path) -> bool {
 
 /// Runs a test's part as two processes of each MPI library.
 pub fn by_mpi(name: &str, part: &str) {
-    by_mpi_with(name, part, &[]);
-}
-
-/// The same with variables of the environment.
-pub fn by_mpi_with(name: &str, part: &str, variables: &[(&str, &str)]) {
     let libraries = libraries();
     if libraries.is_empty() {
         println!(
@@ -74,9 +69,7 @@ pub fn by_mpi_with(name: &str, part: &str, variables: &[(&str, &str)]) {
         );
     }
     for (mpirun, mpicc) in libraries {
-        let mut command = two_by(&mpirun, &mpicc);
-        command.envs(variables.iter().copied());
-        let status = again(name, &mut command, part).wait().expect("ended");
+        let status = again(name, &mut two_by(&mpirun, &mpicc), part).wait().expect("ended");
         assert!(status.success(), "{}: {status}", mpirun.display());
     }
 }

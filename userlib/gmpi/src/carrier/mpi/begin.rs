@@ -1,5 +1,7 @@
 //! How an operation becomes a call of the library: which buffers it gets, and which copies stand for the kernels' memory.
 
+use std::ptr::{null, null_mut};
+
 use super::shim::{self, Call};
 use super::stage::Copied;
 use super::{Mpi, Staging, Started, class, count, say_why};
@@ -10,7 +12,7 @@ use crate::{Class, Status, layout};
 impl Mpi {
     /// Whether the library may not have the address of this memory, or its bytes do not lie together there. Reductions that do not wait are added up by the host's instructions,
     /// also in libraries that take GPU memory elsewhere: Open MPI 4.1.4 ended by SIGSEGV.
-    pub(super) fn stages(&self, span: &Span, operation: &Operation) -> bool {
+    fn stages(&self, span: &Span, operation: &Operation) -> bool {
         let gpu = span.memory.device_buffer().is_some();
         let adds = matches!(operation, Operation::Reduce { .. } | Operation::Allreduce { .. });
         let shut = adds || self.unshareable.get(span.index).is_some_and(|shut| *shut);
@@ -18,11 +20,23 @@ impl Mpi {
     }
 
     /// The call of an operation, without its buffers; what is sent, and what is received into.
-    pub(super) fn call<'a>(
+    fn call<'a>(
         &self,
         operation: &'a Operation,
     ) -> Result<(Call, Option<&'a Span>, Option<&'a Span>), Class> {
-        let mut call = Call::of(0);
+        let mut call = Call {
+            from: null(),
+            to: null_mut(),
+            displacement: 0,
+            kind: 0,
+            comm: 0,
+            count: 0,
+            of: layout::GMPI_BYTE as i32,
+            rank: 0,
+            tag: 0,
+            op: 0,
+            reserved: 0,
+        };
         let typed = |call: &mut Call, kind, comm: Comm, bytes, of: Type| -> Result<(), Class> {
             self.place_of(comm)?;
             (call.kind, call.comm, call.count, call.of) = (kind, comm as i32, count(bytes, of)?, of.0 as i32);
@@ -31,7 +45,7 @@ impl Mpi {
         let rank = |rank: &u32| *rank as i32;
         Ok(match operation {
             Operation::Send { at, of, to, tag, comm } => {
-                typed(&mut call, shim::SEND, *comm, at.len, self.pieces.type_of(at.len, *of))?;
+                typed(&mut call, shim::SEND, *comm, at.len, *of)?;
                 (call.rank, call.tag) = (rank(to), *tag);
                 (call, Some(at), None)
             }

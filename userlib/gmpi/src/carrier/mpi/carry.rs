@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use ggas::kernels::KernelMem;
 
-use super::pieces::Pieces;
-use super::shim::{self, Call, Shim, Told};
+use super::shim::{Shim, Told};
 use super::{MOST, Mpi, NO_WINDOW, Started, Window, class, count, say_why, status_of};
 use crate::carrier::{Carrier, Comm, Operation, Place, Token, Type, Win};
 use crate::memory::{Landed, Span};
@@ -42,22 +41,18 @@ impl Carrier for Mpi {
     }
 
     fn has_room(&self, _: &Operation) -> bool {
-        self.started.len() + self.pieces.under_way() < MOST
+        self.started.len() < MOST
     }
 
     fn start(&mut self, operation: &Operation) -> Result<Token, Class> {
         match operation {
             Operation::Flush { rank, win } => self.flush(*rank, *win),
-            _ if self.pieces.is_on() => self.start_message(operation, None),
             _ => self.begin(operation, None),
         }
     }
 
     fn start_short(&mut self, operation: &Operation, bytes: &[u8]) -> Result<Token, Class> {
-        match self.pieces.is_on() {
-            true => self.start_message(operation, Some(bytes)),
-            false => self.begin(operation, Some(bytes)),
-        }
+        self.begin(operation, Some(bytes))
     }
 
     fn landed(&mut self, token: Token) -> Option<Landed> {
@@ -67,12 +62,6 @@ impl Carrier for Mpi {
     fn test(&mut self, token: Token) -> Option<Result<Status, Class>> {
         if let Some(ended) = self.flushed.remove(&token) {
             return Some(ended.map(|()| Status::EMPTY));
-        }
-        if self.pieces.is_on() {
-            self.note_question();
-        }
-        if Pieces::is_of(token) {
-            return self.test_message(token);
         }
         let (mut over, mut told) = (0, Told::default());
         self.started.get(&token)?;
@@ -99,9 +88,6 @@ impl Carrier for Mpi {
 
     fn forget(&mut self, token: Token) {
         self.landed.remove(&token);
-        if Pieces::is_of(token) {
-            return self.forget_message(token);
-        }
         if self.one_sided.iter().any(|(.., one_sided)| *one_sided == token) {
             return;
         }
@@ -119,39 +105,45 @@ impl Carrier for Mpi {
 
     fn send_plain(&mut self, bytes: &[u8], to: u32) -> Result<(), Class> {
         let (count, to) = (count(bytes.len(), Type(layout::GMPI_BYTE))?, self.rank(to)?);
-        if self.pieces.under_way() > 0 {
-            let from = bytes.as_ptr().cast();
-            return self.pass_plain(Call { from, count, rank: to, ..Call::of(shim::SEND_PLAIN) });
-        }
         // SAFETY: the buffer is as long as the count says, and the call returns when it is free.
         class(unsafe { (self.shim.send)(bytes.as_ptr().cast(), count, to) })
     }
 
     fn receive_plain(&mut self, bytes: &mut [u8], from: u32) -> Result<(), Class> {
         let (count, from) = (count(bytes.len(), Type(layout::GMPI_BYTE))?, self.rank(from)?);
-        if self.pieces.under_way() > 0 {
-            let to = bytes.as_mut_ptr().cast();
-            return self.pass_plain(Call { to, count, rank: from, ..Call::of(shim::RECV_PLAIN) });
-        }
         // SAFETY: as above; nothing is written behind the count.
         class(unsafe { (self.shim.receive)(bytes.as_mut_ptr().cast(), count, from) })
     }
 
     fn probe(&mut self, comm: Comm, from: Option<u32>, tag: Option<i32>) -> Result<Option<Status>, Class> {
         self.place_of(comm)?;
-        if self.pieces.is_on() {
-            return self.probe_kept(comm, from, tag, |mpi| mpi.probe_library(comm, from, tag));
-        }
-        self.probe_library(comm, from, tag)
+        let from = from.map_or(layout::GMPI_ANY_SOURCE, |rank| rank as i32);
+        let tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
+        let (mut found, mut told) = (0, Told::default());
+        // SAFETY: the communicator is one.
+        class(unsafe { (self.shim.probe)(comm as i32, from, tag, &mut found, &mut told) })?;
+        Ok((found != 0).then(|| status_of(told)))
     }
 
     fn progress(&mut self) -> bool {
-        // The library works when it is asked; pieces have to be.
-        self.step_messages()
+        // The library works when it is asked.
+        false
     }
 
     fn split(&mut self, of: Comm, color: Option<u32>, key: i32) -> Result<Option<Comm>, GmpiError> {
-        self.split_for(of, color, key, true)
+        let what = "a split of a communicator";
+        self.place_of(of).map_err(|class| self.failed(what, class))?;
+        self.meet(what, of)?;
+        let colors = color.map(|color| i32::try_from(color).map_err(|_| self.failed(what, Class::ARG)));
+        let color = colors.transpose()?;
+        let mut made = -1;
+        let has = color.is_some().into();
+        // SAFETY: the communicator is one.
+        let ended = unsafe { (self.shim.split)(of as i32, has, color.unwrap_or(0), key, &mut made) };
+        class(ended).map_err(|class| self.failed(what, class))?;
+        let Ok(made) = usize::try_from(made) else { return Ok(None) };
+        self.note_comm(made).map_err(|class| self.failed(what, class))?;
+        Ok(Some(made))
     }
 
     fn free(&mut self, comm: Comm) {
@@ -173,7 +165,7 @@ impl Carrier for Mpi {
             ));
         }
         // Its own communicator: the other one may be freed before it, and their calls do not meet.
-        let made = self.split_for(comm, Some(0), 0, false)?;
+        let made = self.split(comm, Some(0), 0)?;
         let comm = made.ok_or_else(|| self.failed(what, Class::COMM))?;
         let mut parts = vec![0; place.size as usize];
         let mut win = 0;
@@ -202,7 +194,6 @@ impl Carrier for Mpi {
 
     fn finish(&mut self) -> Result<(), GmpiError> {
         self.meet("the end of GMPI", 0)?;
-        self.drop_kept();
         // SAFETY: nothing is called behind it: the daemon ends.
         class(unsafe { (self.shim.close)() }).map_err(|class| self.failed("MPI_Finalize", class))
     }

@@ -23,7 +23,6 @@ impl Mpi {
         let clock = self.clock.clone();
         let mut wait = Backoff::new(&clock, self.timeout);
         loop {
-            self.step_messages();
             if let Some(ended) = self.test(token) {
                 return ended.map(drop).map_err(|class| self.failed(what, class));
             }

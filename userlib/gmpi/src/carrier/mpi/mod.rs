@@ -5,7 +5,6 @@ mod begin;
 mod carry;
 mod compile;
 mod meet;
-mod pieces;
 mod shim;
 mod stage;
 
@@ -14,12 +13,11 @@ use std::time::Duration;
 
 use ggas_clock::Clock;
 
-use self::pieces::Pieces;
 use self::shim::{Shim, Told};
 use self::stage::{Copied, Stage};
 use super::{Comm, Place, Token, Type, Win};
 use crate::memory::{Landed, Span};
-use crate::{Class, GmpiError, Status, layout};
+use crate::{Class, GmpiError, Status};
 
 /// When data goes through host memory on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +59,6 @@ pub struct Mpi {
     /// Of attached memory, by its number: whether it is a GPU's that the library may not have, as one that opens IPC handles fails, or
     /// worse, where there is none.
     unshareable: Vec<bool>,
-    pieces: Pieces,
     stage: Stage,
     comms: Vec<Option<Place>>,
     windows: Vec<Option<Window>>,
@@ -148,7 +145,6 @@ impl Mpi {
             staging,
             takes_gpu,
             unshareable: Vec::new(),
-            pieces: Pieces::default(),
             stage: Stage::default(),
             comms: Vec::new(),
             windows: Vec::new(),
@@ -165,7 +161,6 @@ impl Mpi {
         mpi.note_comm(0)
             .and_then(|()| mpi.note_comm(1))
             .map_err(|class| mpi.failed("MPI_Comm_dup", class))?;
-        mpi.agree_on_pieces()?;
         Ok(mpi)
     }
 
@@ -192,7 +187,7 @@ impl Mpi {
             Copied::Own(mut came) if keeps => {
                 match ended {
                     Ok(()) if receives => came.truncate(bytes),
-                    Ok(()) | Err(Class::TRUNCATE) => came.truncate(room as usize),
+                    Ok(()) | Err(Class::TRUNCATE) => {}
                     Err(_) => came.clear(),
                 }
                 if !came.is_empty() {
@@ -212,46 +207,6 @@ impl Mpi {
                 Ok(())
             }
         }
-    }
-
-    /// A message that the library has.
-    fn probe_library(
-        &self,
-        comm: Comm,
-        from: Option<u32>,
-        tag: Option<i32>,
-    ) -> Result<Option<Status>, Class> {
-        let from = from.map_or(layout::GMPI_ANY_SOURCE, |rank| rank as i32);
-        let tag = tag.unwrap_or(layout::GMPI_ANY_TAG);
-        let (mut found, mut told) = (0, Told::default());
-        // SAFETY: the communicator is one.
-        class(unsafe { (self.shim.probe)(comm as i32, from, tag, &mut found, &mut told) })?;
-        Ok((found != 0).then(|| status_of(told)))
-    }
-
-    /// A split; without `has_messages` there are collectives alone on the new one.
-    fn split_for(
-        &mut self,
-        of: Comm,
-        color: Option<u32>,
-        key: i32,
-        has_messages: bool,
-    ) -> Result<Option<Comm>, GmpiError> {
-        let what = "a split of a communicator";
-        self.place_of(of).map_err(|class| self.failed(what, class))?;
-        self.meet(what, of)?;
-        let colors = color.map(|color| i32::try_from(color).map_err(|_| self.failed(what, Class::ARG)));
-        let color = colors.transpose()?;
-        let mut made = -1;
-        let has = color.is_some().into();
-        // SAFETY: the communicator is one.
-        let ended = unsafe {
-            (self.shim.split)(of as i32, has, color.unwrap_or(0), key, has_messages.into(), &mut made)
-        };
-        class(ended).map_err(|class| self.failed(what, class))?;
-        let Ok(made) = usize::try_from(made) else { return Ok(None) };
-        self.note_comm(made).map_err(|class| self.failed(what, class))?;
-        Ok(Some(made))
     }
 
     /// A member of the world.

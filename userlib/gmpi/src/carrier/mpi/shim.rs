@@ -3,13 +3,12 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr::{null, null_mut};
 
+use crate::GmpiError;
 use crate::library::{functions, said};
-use crate::{GmpiError, layout};
 
 /// `GMPI_SHIM_VERSION`.
-const VERSION: c_int = 6;
+const VERSION: c_int = 8;
 
 pub const SEND: i32 = 1;
 pub const RECV: i32 = 2;
@@ -23,12 +22,6 @@ pub const PUT: i32 = 9;
 pub const GET: i32 = 10;
 pub const GATHER: i32 = 11;
 pub const SCATTER: i32 = 12;
-pub const SEND_PIECE: i32 = 13;
-pub const RECV_PIECE: i32 = 14;
-pub const RECV_TAKEN: i32 = 15;
-pub const SEND_PIECE_ASKED: i32 = 16;
-pub const SEND_PLAIN: i32 = 17;
-pub const RECV_PLAIN: i32 = 18;
 
 /// `struct gmpi_shim_call`.
 #[derive(Clone, Copy, Debug)]
@@ -45,25 +38,6 @@ pub struct Call {
     pub tag: i32,
     pub op: i32,
     pub reserved: i32,
-}
-
-impl Call {
-    /// One without buffers, in the world, of bytes.
-    pub fn of(kind: i32) -> Call {
-        Call {
-            from: null(),
-            to: null_mut(),
-            displacement: 0,
-            kind,
-            comm: 0,
-            count: 0,
-            of: layout::GMPI_BYTE as i32,
-            rank: 0,
-            tag: 0,
-            op: 0,
-            reserved: 0,
-        }
-    }
 }
 
 /// `struct gmpi_shim_status`.
@@ -87,14 +61,10 @@ functions! {
     start: "gmpi_shim_start" (*const Call, *mut u64) -> c_int;
     test: "gmpi_shim_test" (u64, *mut i32, *mut Told) -> c_int;
     forget: "gmpi_shim_forget" (u64, i32);
-    test_cancelled: "gmpi_shim_test_cancelled" (u64, *mut i32, *mut Told) -> c_int;
-    cancel: "gmpi_shim_cancel" (u64);
     send: "gmpi_shim_send" (*const c_void, c_int, c_int) -> c_int;
     receive: "gmpi_shim_receive" (*mut c_void, c_int, c_int) -> c_int;
     probe: "gmpi_shim_probe" (c_int, c_int, c_int, *mut i32, *mut Told) -> c_int;
-    take: "gmpi_shim_take" (c_int, c_int, c_int, *mut i32, *mut u64, *mut Told) -> c_int;
-    pieces: "gmpi_shim_pieces" (*mut i32) -> c_int;
-    split: "gmpi_shim_split" (c_int, c_int, c_int, c_int, c_int, *mut i32) -> c_int;
+    split: "gmpi_shim_split" (c_int, c_int, c_int, c_int, *mut i32) -> c_int;
     free: "gmpi_shim_free" (c_int);
     window: "gmpi_shim_window" (c_int, *mut c_void, u64, *mut i32) -> c_int;
     gather: "gmpi_shim_gather" (c_int, u64, *mut u64) -> c_int;

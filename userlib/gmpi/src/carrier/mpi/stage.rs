@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ggas::kernels::{KernelMem, LateCopies, LateCopy, MemoryError, PinnedBuffer, Processor};
+use ggas::kernels::{KernelMem, MemoryError, PinnedBuffer, Processor};
 
 use super::Staging;
 use crate::memory::Span;
@@ -35,24 +35,6 @@ impl Copied {
     }
 }
 
-/// Where a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// From a span to what stands for it.
-    Out,
-    /// And back.
-    In,
-}
-
-/// A copy that was begun: `None`, it is done.
-pub(super) struct Copying(Option<(usize, LateCopy)>);
-
-impl Copying {
-    pub fn is_late(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
 #[derive(Debug)]
 enum Pool {
     /// A GPU's copies reach it by themselves: through memory of a program they go by another copy, and the system clears such memory
@@ -62,10 +44,8 @@ enum Pool {
 }
 
 /// The pool. Used by the daemon's thread alone.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Stage {
-    /// Copies that are begun and not waited for, by GPU and way; behind them the pool goes.
-    late: Vec<(usize, Way, LateCopies)>,
     pool: Option<Pool>,
     /// What is free, in order; no two touch.
     holes: Vec<Range<usize>>,
@@ -147,68 +127,6 @@ impl Stage {
                 })
             }
         }
-    }
-
-    /// Begins a copy of bytes `at` to `at + len` of a span and of what stands for it: a GPU's is done later, others are done at once.
-    /// Until it is done, or [`settle`](Self::settle) has returned, the caller keeps both, and does not touch those bytes.
-    pub fn begin(
-        &mut self,
-        way: Way,
-        copied: &mut Copied,
-        span: &Span,
-        at: usize,
-        len: usize,
-    ) -> Result<Copying, MemoryError> {
-        let late = self.late_copies(span, way)?;
-        if let (Copied::Piece(piece), Some(Pool::Locked(pool)), Some(buffer), Some(of)) =
-            (&*copied, &self.pool, span.memory.device_buffer(), late)
-        {
-            let start = piece.start + at;
-            let (parts, copies) = (span.parts(at, len), &mut self.late[of].2);
-            // SAFETY: the piece was taken, and the library has not got these bytes or is done with them; the caller keeps both until the
-            // copy is done.
-            let copy = unsafe {
-                match way {
-                    Way::Out => copies.gather(pool, start, buffer, parts),
-                    Way::In => copies.scatter(pool, start, buffer, parts),
-                }
-            };
-            return Ok(Copying(Some((of, copy?))));
-        }
-        // SAFETY: what stands for a span is as long as it, and the library has not got these bytes or is done with them.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.address(copied).add(at), len) };
-        match way {
-            Way::Out => span.read_part(at, bytes)?,
-            Way::In => span.write(at, bytes)?,
-        }
-        Ok(Copying(None))
-    }
-
-    /// Which ones are those of a span's GPU, in one way: both ways go at once.
-    fn late_copies(&mut self, span: &Span, way: Way) -> Result<Option<usize>, MemoryError> {
-        let Some(buffer) = span.memory.device_buffer() else { return Ok(None) };
-        let is_it = |of: &(usize, Way, LateCopies)| (of.0, of.1) == (buffer.gpu().ordinal(), way);
-        let found = self.late.iter().position(is_it);
-        if found.is_none() {
-            self.late.push((buffer.gpu().ordinal(), way, LateCopies::new(buffer.gpu())?));
-        }
-        Ok(Some(found.unwrap_or(self.late.len() - 1)))
-    }
-
-    /// Whether a copy is done.
-    pub fn is_done(&mut self, copying: &mut Copying) -> Result<bool, MemoryError> {
-        let Some((of, copy)) = &copying.0 else { return Ok(true) };
-        let of = *of;
-        if !self.late[of].2.is_done(copy)? {
-            return Ok(false);
-        }
-        copying.0.take().into_iter().for_each(|(_, copy)| self.late[of].2.forget(copy));
-        Ok(true)
-    }
-
-    /// Waits for all copies that were begun.
-    pub fn settle(&self) -> Result<(), MemoryError> {
-        self.late.iter().try_for_each(|(.., copies)| copies.wait()).map_err(MemoryError::from)
     }
 
     /// Where the library reads and writes; it stays there while it is not given back.
