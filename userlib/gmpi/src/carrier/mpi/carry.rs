@@ -194,7 +194,8 @@ impl Carrier for Mpi {
 
     fn finish(&mut self) -> Result<(), GmpiError> {
         self.meet("the end of GMPI", 0)?;
-        // SAFETY: nothing is called behind it: the daemon ends.
+        self.let_go();
+        // SAFETY: nothing is called behind it: nothing is known any more.
         class(unsafe { (self.shim.close)() }).map_err(|class| self.failed("MPI_Finalize", class))
     }
 }

@@ -57,6 +57,20 @@ impl Mpi {
         Ok(self.next_flush)
     }
 
+    /// Forgets all that the library may be asked about: behind its end it may not, and messages that were given up, or calls of kernels that
+    /// were ended in them, may still be under way.
+    pub(super) fn let_go(&mut self) {
+        for _ in 0..self.forgotten.len() {
+            self.reap();
+        }
+        self.forgotten.clear();
+        self.one_sided.clear();
+        // The library may go on with their copies.
+        std::mem::forget(std::mem::take(&mut self.started));
+        self.comms.clear();
+        self.windows.clear();
+    }
+
     /// Learns rank and size of a communicator of the shim.
     pub(super) fn note_comm(&mut self, comm: usize) -> Result<(), Class> {
         let (mut rank, mut size) = (0, 0);
