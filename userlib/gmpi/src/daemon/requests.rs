@@ -1,6 +1,6 @@
 //! Requests of kernels, by their handles.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::short::Message;
 use crate::carrier::{Carrier, Token};
@@ -48,7 +48,7 @@ pub(crate) struct Requests {
     /// The last open one that was started in each place, by port: what is shared by a block has the same address in all blocks.
     places: HashMap<(usize, u64), u64>,
     /// Under way, and nobody will wait for them.
-    freed: Vec<Request>,
+    freed: VecDeque<Request>,
     /// First and last number of those of a port that were refused, as there were too many. A handle in between that was waited for
     /// counts as refused, too.
     refused: HashMap<usize, (u64, u64)>,
@@ -83,6 +83,9 @@ fn key(handle: u64) -> u64 {
 impl Requests {
     /// Most that are open.
     const MOST: usize = 65_536;
+    /// Freed ones that are looked at in a round, at least; rounds in which all of them are.
+    const LOOKS: usize = 4;
+    const ROUNDS: usize = 16;
 
     pub fn is_full(&self) -> bool {
         self.all.len() + self.freed.len() >= Self::MOST
@@ -234,20 +237,24 @@ impl Requests {
     pub fn free(&mut self, handle: u64) -> Result<(), Class> {
         let request = self.remove(key(handle)).ok_or(Class::REQUEST)?;
         if request.token.is_some() {
-            self.freed.push(request);
+            self.freed.push_back(request);
         } else {
             request.settle();
         }
         Ok(())
     }
 
-    /// Goes on with those that nobody waits for.
+    /// Goes on with some of those that nobody waits for, and with all of them within some rounds: a library takes its time for each.
     pub fn step_freed(&mut self, carrier: &mut dyn Carrier) {
-        if self.freed.is_empty() {
-            return;
+        let looks = Self::LOOKS.max(self.freed.len().div_ceil(Self::ROUNDS)).min(self.freed.len());
+        for _ in 0..looks {
+            let Some(mut request) = self.freed.pop_front() else { break };
+            request.step(carrier);
+            match request.token {
+                Some(_) => self.freed.push_back(request),
+                None => request.settle(),
+            }
         }
-        self.freed.iter_mut().for_each(|request| request.step(carrier));
-        self.freed.extract_if(.., |request| request.token.is_none()).for_each(Request::settle);
     }
 
     /// Those that are under way, given up: how many, and the first one by its number. What is over is forgotten, too, but not
@@ -256,8 +263,13 @@ impl Requests {
         let mut handles: Vec<u64> = self.all.keys().copied().collect();
         handles.sort_unstable();
         let (mut count, mut first) = (0, None);
-        self.step_freed(carrier);
-        self.freed.drain(..).filter_map(|request| request.token).for_each(|token| carrier.forget(token));
+        for mut request in self.freed.drain(..) {
+            request.step(carrier);
+            match request.token {
+                Some(token) => carrier.forget(token),
+                None => request.settle(),
+            }
+        }
         for handle in handles {
             let Some(request) = self.all.get_mut(&handle) else { continue };
             request.step(carrier);
