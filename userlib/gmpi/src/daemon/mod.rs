@@ -7,6 +7,7 @@ mod exchange;
 mod handles;
 mod losses;
 mod requests;
+mod settle;
 mod short;
 mod waits;
 
@@ -418,17 +419,5 @@ impl Daemon {
 
     fn is_over(&self, deadline: Instant) -> bool {
         self.clock.until(deadline).is_zero()
-    }
-
-    /// After kernels have ended: what they left open is given up, and told.
-    ///
-    /// # Errors
-    /// [`GmpiError::OpenRequests`].
-    pub fn settle(&mut self) -> Result<(), GmpiError> {
-        let (count, first) = self.requests.give_up(&mut *self.carrier);
-        match first {
-            Some((what, port)) => Err(GmpiError::OpenRequests { count, what, port }),
-            None => Ok(()),
-        }
     }
 }
