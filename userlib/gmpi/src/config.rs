@@ -108,6 +108,10 @@ impl Config {
         if !(2..=4096).contains(&self.entries) || !self.entries.is_power_of_two() {
             return refuse("the number of entries of a ring", self.entries, "a power of two from 2 to 4096");
         }
+        // The host waits as long for the daemon, which would have answered nothing by then.
+        if self.timeout.is_zero() && self.grace.is_zero() {
+            return refuse("the time of a call and of its daemon", 0, "more");
+        }
         Ok(())
     }
 }

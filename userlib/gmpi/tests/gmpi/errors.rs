@@ -206,6 +206,7 @@ fn configurations_that_cannot_be_are_refused() {
         Config { entries: 3, ..config() },
         Config { entries: 1, ..config() },
         Config { entries: 8192, ..config() },
+        Config { timeout: Duration::ZERO, grace: Duration::ZERO, ..config() },
     ];
     for config in refused {
         let opened = ggas_gmpi::Gmpi::with(&ggas::Processor::cpu(), &config, || {
