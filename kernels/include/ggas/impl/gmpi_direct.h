@@ -164,9 +164,11 @@ GGAS_FN int direct_message(const gmpi_buf *buf, const direct_words &words, gmpi_
 /* Nobody will wait for this one. By all callers. */
 template <ggas_scope Scope> GGAS_LONG int direct_free(const gmpi_buf *buf, uint64_t handle)
 {
-	if (!direct_channel_of(buf, handle))
-		return GMPI_ERR_REQUEST;
+	bool known = direct_channel_of(buf, handle);
+	/* All callers have read the place of the handle, which one of them clears behind this. */
 	gmpi_team<Scope>::all::meet();
+	if (!known)
+		return GMPI_ERR_REQUEST;
 	if (gmpi_team<Scope>::all::thread() == 0)
 		direct_forget(buf, handle);
 	gmpi_team<Scope>::all::meet();

@@ -118,7 +118,7 @@ int gmpi_win_create(gmpi_t *gmpi, void *memory, uint64_t comm, uint64_t *win);
 int gmpi_win_free(gmpi_t *gmpi, uint64_t *win);
 
 /*
- * After kernels have ended: what they left open (GMPI_ERR_PENDING; it is given up), whether a block called that has no port (GMPI_ERR_PORT), or
+ * After kernels have ended: what they left open, requests or a call in which one was ended (GMPI_ERR_PENDING; it is given up), whether a block called that has no port (GMPI_ERR_PORT), or
  * a wait for the daemon or another kernel ended without success (GMPI_ERR_TIMEOUT; the text says who waited).
  */
 int gmpi_check(gmpi_t *gmpi);
@@ -128,7 +128,7 @@ const char *gmpi_error_text(int error);
 
 /*
  * Runs a kernel of the program on the CPU executor, and waits for it. `kernel` is ggas_host_NAME of a GGAS_KERNEL(NAME, type) that a C++20 compiler
- * has compiled; `args` is a `type`, of `bytes` bytes. Blocks have 1 to 1,024 threads. GMPI_ERR_TIMEOUT: it has not ended. GMPI_ERR_CALL: this
+ * has compiled; `args` is a `type`, of `bytes` bytes, at most 32,764. Blocks have 1 to 1,024 threads. GMPI_ERR_TIMEOUT: it has not ended. GMPI_ERR_CALL: this
  * process has a GPU, where the program launches its kernels itself.
  */
 int gmpi_run_on_cpu(gmpi_t *gmpi, const char *name, void (*kernel)(const void *args), const void *args, size_t bytes, unsigned grid,

@@ -64,11 +64,12 @@ pub(crate) fn put_text(to: *mut u8, room: usize, text: &str) -> Result<(), Failu
     let Some(most) = room.checked_sub(1) else {
         return Err(Failure::new(Class::ARG, "there is no room for a text: give some bytes"));
     };
-    let into = bytes_mut(to, room)?;
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
+    // The room may be said to be more than there can be.
+    let into = bytes_mut(to, end + 1)?;
     into[..end].copy_from_slice(&text.as_bytes()[..end]);
     into[end] = 0;
     Ok(())
@@ -95,6 +96,8 @@ mod tests {
         assert_eq!(memory, [b'a', 0xc3, 0xa4, 0]);
         put_text(memory.as_mut_ptr(), 3, "aäö").unwrap();
         assert_eq!(memory[..2], [b'a', 0]);
+        put_text(memory.as_mut_ptr(), usize::MAX, "b").unwrap();
+        assert_eq!(memory[..2], [b'b', 0]);
         assert!(put_text(memory.as_mut_ptr(), 0, "a").is_err());
     }
 }

@@ -26,6 +26,9 @@ static SIZE: u64 = size_of::<Call>() as u64;
 static KERNELS: &[(HostKernel, &u64)] = &[(HostKernel::new(NAME, call, size_of::<Call>()), &SIZE)];
 static IMAGE: Image = Image::new(&[], KERNELS);
 
+/// Most bytes of a kernel's arguments, as on GPUs.
+const MOST_ARGS: usize = 32_764;
+
 /// Runs on a thread of the executor, whose stack is small.
 unsafe extern "C" fn call(args: *const c_void) {
     // SAFETY: the launch below gives a `Call`, whose kernel and arguments are what the program has said.
@@ -65,6 +68,9 @@ export! {
         if matches!(host.processor, Processor::Gpu(_)) {
             let why = format!("kernels of this process run on {}: launch {name} there", host.processor.name());
             return Err(Failure::new(Class::CALL, why));
+        }
+        if len > MOST_ARGS {
+            return Err(Failure::new(Class::ARG, format!("{name} gets {len} bytes, and a kernel at most {MOST_ARGS}")));
         }
         let failed = |error: LaunchError| {
             // The executor knows its kernel by our name only.

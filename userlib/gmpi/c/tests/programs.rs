@@ -69,11 +69,11 @@ fn program(name: &str, main: &str, kernel: &str) -> PathBuf {
 }
 
 /// Runs it as a job of so many ranks; what they said.
-fn job(program: &Path, ranks: u32) -> Vec<Output> {
+fn job(program: &Path, ranks: u32, args: &[&str]) -> Vec<Output> {
     let name = program.file_name().unwrap().to_str().unwrap();
     let start = |rank: u32| -> Child {
         let mut command = Command::new("timeout");
-        command.arg("300").arg(program);
+        command.arg("300").arg(program).args(args);
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gmpi-c-{name}-{ranks}-{}", std::process::id()));
         command.env("GGAS_DEVICE", "sim").env("GGAS_PROCESSOR", "cpu");
@@ -85,7 +85,11 @@ fn job(program: &Path, ranks: u32) -> Vec<Output> {
 }
 
 fn all_well(program: &Path, ranks: u32) -> Vec<String> {
-    let outputs = job(program, ranks);
+    said_with(program, ranks, &[])
+}
+
+fn said_with(program: &Path, ranks: u32, args: &[&str]) -> Vec<String> {
+    let outputs = job(program, ranks, args);
     for (rank, output) in outputs.iter().enumerate() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "rank {rank} of {ranks}: {}: {said}", output.status);
@@ -113,6 +117,53 @@ fn calls() -> &'static Path {
 fn functions_do_and_refuse_what_the_header_says() {
     for ranks in [1, 2, 3] {
         assert!(all_well(calls(), ranks).iter().all(|said| said == "0 failures\n"));
+    }
+}
+
+/// Once, as nothing stops it; beside that all else of its process goes on.
+const SPINS: &[&str] = &["spins"];
+
+#[test]
+fn what_no_program_should_do_is_refused_and_all_else_goes_on() {
+    let program = program("hostile", "tests/hostile.c", "tests/hostile.cu");
+    for (ranks, args) in [(1, SPINS), (2, &[])] {
+        let said = said_with(&program, ranks, args);
+        assert!(said.iter().all(|said| said == "0 failures\n"), "{said:?}");
+    }
+    refused_with_mpi_libraries(&program);
+}
+
+/// Launchers and compilers of the MPI libraries that there are.
+fn libraries() -> Vec<[PathBuf; 2]> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        |name: String| std::env::split_paths(&path).map(|dir| dir.join(&name)).find(|file| file.is_file());
+    let both = |of: &str| Some([found(format!("mpirun.{of}"))?, found(format!("mpicc.{of}"))?]);
+    let has_headers = |both: &[PathBuf; 2]| {
+        let mut compiler = Command::new(&both[1]);
+        compiler.args(["-include", "mpi.h", "-x", "c", "-fsyntax-only", "/dev/null"]);
+        compiler.output().is_ok_and(|output| output.status.success())
+    };
+    ["openmpi", "mpich"].into_iter().filter_map(both).filter(has_headers).collect()
+}
+
+fn refused_with_mpi_libraries(program: &Path) {
+    let libraries = libraries();
+    if libraries.is_empty() {
+        println!("skipped: neither mpirun.openmpi nor mpirun.mpich with its mpicc and headers is installed");
+    }
+    for [mpirun, mpicc] in libraries {
+        let mut command = Command::new("timeout");
+        command.arg("300").arg(&mpirun).args(["-n", "2"]).arg(program).env("GGAS_PROCESSOR", "cpu");
+        // More ranks than cores, and root in containers: Open MPI asks to be told.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.env("GGAS_GMPI_MPICC", &mpicc).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        let output = command.output().expect("it starts");
+        let [said, failed] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let well = output.status.success() && said.lines().filter(|line| *line == "0 failures").count() == 2;
+        assert!(well, "{}: {}: {said}{failed}", mpirun.display(), output.status);
     }
 }
 
