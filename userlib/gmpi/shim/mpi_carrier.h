@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the daemon asks of an MPI library. MPI has no binary interface that libraries share, so mpi_carrier.c is compiled once
- * against each library's mpi.h, by its mpicc, when a program first uses that library. src/carrier/mpi has the same in Rust.
+ * What the daemon asks of an MPI library. MPI has no binary interface that libraries share, so mpi_carrier.c and mpi_comms.c are
+ * compiled once against each library's mpi.h, by its mpicc, when a program first uses that library. src/carrier/mpi has the same in Rust.
  *
  * All functions return an error class of gmpi_layout.h, 0: none. One thread calls them.
  */

@@ -11,9 +11,11 @@ use std::process::Command;
 
 use crate::GmpiError;
 
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 5] = [
     ("mpi_carrier.c", include_str!("../../../shim/mpi_carrier.c")),
+    ("mpi_comms.c", include_str!("../../../shim/mpi_comms.c")),
     ("mpi_carrier.h", include_str!("../../../shim/mpi_carrier.h")),
+    ("mpi_comms.h", include_str!("../../../shim/mpi_comms.h")),
     ("gmpi_layout.h", include_str!("../../../../../kernels/include/ggas/gmpi_layout.h")),
 ];
 
@@ -111,14 +113,17 @@ fn compile(compiler: &Path, folder: &Path, library: &Path) -> Result<(), GmpiErr
     let work = folder.join(format!("build-{}", std::process::id()));
     let failed = |error| refuse(format!("{}: {error}", work.display()));
     fs::create_dir_all(&work).map_err(failed)?;
-    for (name, text) in SOURCES {
-        fs::write(work.join(name), text).map_err(failed)?;
+    let files = SOURCES.map(|(name, text)| (work.join(name), text));
+    for (file, text) in &files {
+        fs::write(file, text).map_err(failed)?;
     }
     let made = work.join("shim.so");
     let output = Command::new(compiler)
         .args(["-O2", "-shared", "-fPIC", "-o"])
         .arg(&made)
-        .arg(work.join("mpi_carrier.c"))
+        .args(
+            files.iter().map(|(file, _)| file).filter(|file| file.extension().is_some_and(|end| end == "c")),
+        )
         .output()
         .map_err(|error| refuse(format!("{}: {error}", compiler.display())))?;
     let result = if output.status.success() {
