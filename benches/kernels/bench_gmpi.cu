@@ -68,9 +68,16 @@ GGAS_FN int blocking_trip(const bench_gmpi_pingpong &args, gmpi_buf_t *buf, int 
 	return error;
 }
 
-/* Rounds change so many words of a message at most, evenly spread. To write and look at all of 1 MiB by one warp takes a millisecond: behind it
+/* Rounds change so many words of a message at most, evenly spread, others in each round. To write and look at all of 1 MiB by one warp takes a millisecond: behind it
    the host's side is cold, and so would be what is timed, which it is not of kernels that end. */
 constexpr uint64_t CHANGES = 512;
+
+/* The last round up to `i` that changed word `k`; the first one wrote all. */
+GGAS_FN uint64_t changed(uint64_t i, uint64_t k, uint64_t step)
+{
+	uint64_t back = (i % step + step - k % step) % step;
+	return back <= i ? i - back : 0;
+}
 
 template <auto Trip> GGAS_FN void pingpong(const bench_gmpi_pingpong &args)
 {
@@ -84,7 +91,7 @@ template <auto Trip> GGAS_FN void pingpong(const bench_gmpi_pingpong &args)
 	for (uint64_t i = 0; i < rounds && !error; i++) {
 		/* All words in the first round; the last one looks at all. */
 		uint64_t write = i == 0 ? 1 : step, look = i == 0 || i + 1 == rounds ? 1 : step;
-		for (uint64_t k = ggas_thread() * write; k < args.count; k += ggas_threads() * write)
+		for (uint64_t k = i % write + ggas_thread() * write; k < args.count; k += ggas_threads() * write)
 			from[k] = word_of(args, rank, i, k);
 		ggas_syncthreads();
 		if (first)
@@ -92,8 +99,8 @@ template <auto Trip> GGAS_FN void pingpong(const bench_gmpi_pingpong &args)
 		error = Trip(args, buf, rank);
 		if (first)
 			watch.end(i);
-		for (uint64_t k = ggas_thread() * look; k < args.count; k += ggas_threads() * look)
-			wrong += to[k] != word_of(args, 1 - rank, k % step == 0 ? i : 0, k);
+		for (uint64_t k = i % look + ggas_thread() * look; k < args.count; k += ggas_threads() * look)
+			wrong += to[k] != word_of(args, 1 - rank, changed(i, k, step), k);
 		/* The next round's data must not come before all have looked. */
 		ggas_syncthreads();
 	}

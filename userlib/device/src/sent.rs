@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak};
 
 use extoll_abi::{Address, Descriptor, Modifier, Request, VeloHeader};
 use ggas_members::Trace;
@@ -36,12 +37,17 @@ pub fn trace_of(device: &dyn Device) -> Option<Trace> {
 
 /// Of all that are there, for the end of the process.
 static ALL: Mutex<Vec<Weak<Sent>>> = Mutex::new(Vec::new());
+/// The process that has them.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Looks at a lock as the process ends.
+const TRIES: u32 = 100_000;
 static AT_EXIT: Once = Once::new();
 
 impl Sent {
     /// Of the process that has a device, if `GGAS_TRACE` asks for it.
     pub fn asked(device: &Arc<dyn Device>) -> Option<Arc<Sent>> {
         let trace = trace_of(&**device)?;
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
         let counts = Mutex::new(Counts { trace, unknown: HashMap::new() });
         let sent = Arc::new(Sent { device: device.clone(), counts });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +107,13 @@ impl Sent {
 
     /// Writes the trace as far as it is.
     pub fn write(&self) {
-        let mut counts = self.counts();
+        // In a child made by fork the lock may be a thread's that it has not.
+        if is_own() {
+            self.write_counts(self.counts());
+        }
+    }
+
+    fn write_counts(&self, mut counts: MutexGuard<'_, Counts>) {
         let unknown = std::mem::take(&mut counts.unknown);
         for (port, sums) in unknown {
             let Some(process) = self.device.process_of(port) else {
@@ -131,8 +143,33 @@ impl Counts {
 
 /// Programs may end without closing what they opened.
 extern "C" fn write_all() {
-    let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
-    all.iter().filter_map(Weak::upgrade).for_each(|sent| sent.write());
+    if !is_own() {
+        return;
+    }
+    let all = soon(&ALL).map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+    for sent in all.iter().filter_map(Weak::upgrade) {
+        match soon(&sent.counts) {
+            Some(counts) => sent.write_counts(counts),
+            None => tracing::warn!("a trace is not complete: the process ended while something was posted"),
+        }
+    }
+}
+
+/// Whether the process is the one that has the counts, and not a child of it made by fork.
+fn is_own() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// A lock that others have for a moment, or that what `exit` has interrupted has.
+fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    (0..TRIES).find_map(|_| match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            std::thread::yield_now();
+            None
+        }
+    })
 }
 
 impl Drop for Sent {

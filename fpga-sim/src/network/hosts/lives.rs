@@ -20,6 +20,8 @@ pub(super) struct Ways {
     pub went: bool,
 }
 
+/// A call that came to nothing after so long was not answered.
+const NO_ANSWER: Duration = Duration::from_secs(1);
 /// Lost processes of a node that are remembered.
 const LOST_MAX: usize = 16;
 
@@ -198,10 +200,12 @@ impl Meetings {
     pub(super) fn nobody(&mut self, node: u16, now: Instant) {
         let Bounds { meeting, unreached, .. } = self.bounds;
         let of = &mut self.nodes[usize::from(node)];
-        if let State::Calling { until, .. } = of.state {
-            // The network may say a little sooner that the host is not reached; that it refuses, it says at once.
-            let silent = until.saturating_duration_since(now) < meeting / 2;
-            of.silent_until = silent.then_some(now + unreached);
+        if let State::Calling { until, stage: Calling::Connecting, .. } = of.state {
+            // The network may say sooner that the host is not reached (Linux does after 3 s on one's own); that it refuses, it says at once.
+            let took = meeting.saturating_sub(until.saturating_duration_since(now));
+            if took >= NO_ANSWER.min(meeting / 2) {
+                of.silent_until = Some(now + unreached);
+            }
         }
         match self.job && self.in_vain(node, now) >= self.bounds.unreached && !self.is_heard(node) {
             true => self.never_met(node),

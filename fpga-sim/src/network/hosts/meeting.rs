@@ -262,6 +262,7 @@ impl Meetings {
         let said = match self.calling(on) {
             Some((node, stage @ Calling::Connecting)) => {
                 *stage = Calling::Hello;
+                self.nodes[usize::from(node)].silent_until = None;
                 self.say_hello(on, node, Answer::Come)
             }
             _ => return self.out.push(Out::Close(on)),
@@ -275,7 +276,9 @@ impl Meetings {
 
     /// A call of ours was refused.
     pub fn refused(&mut self, on: Connection, now: Instant) {
-        match self.calling(on).map(|(node, _)| node) {
+        let called = self.calling(on).map(|(node, _)| node);
+        called.into_iter().for_each(|node| self.nodes[usize::from(node)].silent_until = None);
+        match called {
             Some(node)
                 if self.job && self.in_vain(node, now) >= self.bounds.refused && !self.is_heard(node) =>
             {
@@ -378,6 +381,8 @@ impl Meetings {
         if known.never || known.lost.contains(&process) {
             return self.refuse(on, node, Answer::Lost);
         }
+        let known = &mut self.nodes[usize::from(node)];
+        known.silent_until = None; // also where its call is not the one that counts
         match &known.state {
             State::Calling { .. } if self.me < node => return self.refuse(on, node, Answer::Busy),
             State::Up(up) if up.process == process => return self.refuse(on, node, Answer::Busy),

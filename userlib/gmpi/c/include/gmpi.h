@@ -118,7 +118,7 @@ int gmpi_win_create(gmpi_t *gmpi, void *memory, uint64_t comm, uint64_t *win);
 int gmpi_win_free(gmpi_t *gmpi, uint64_t *win);
 
 /*
- * After kernels have ended: what they left open, requests or a call in which one was ended (GMPI_ERR_PENDING; it is given up), whether a block called that has no port (GMPI_ERR_PORT), or
+ * After all kernels that make calls have ended: what they left open, requests or a call in which one was ended (GMPI_ERR_PENDING; it is given up), whether a block called that has no port (GMPI_ERR_PORT), or
  * a wait for the daemon or another kernel ended without success (GMPI_ERR_TIMEOUT; the text says who waited).
  */
 int gmpi_check(gmpi_t *gmpi);
