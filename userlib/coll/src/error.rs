@@ -77,7 +77,7 @@ pub enum GroupError {
     },
     /// A collective failed; all fail until [`Group::reset`](crate::Group::reset).
     #[error(
-        "member {member}: {report}; end all kernels of the group and call Group::reset (between processes reset_across)"
+        "member {member}: {report}; end all kernels of the group and call Group::reset (between processes reset_across, which names one that has left the job)"
     )]
     Failed {
         /// Rank of the member that reported.
