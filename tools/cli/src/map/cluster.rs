@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct NodeArgs {
-    /// Nodes, all alike: names of hosts, a list. First the node of each rank is chosen, then its core, then its GPU
+    /// Nodes, all alike: names of hosts, a list, of which each gets as many ranks; name fewer for ranks to be closer together. First the
+    /// node of each rank is chosen, then its core, then its GPU
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub hosts: Vec<String>,
     /// What the CPUs of the ranks send each other, as the pattern [default: nothing]
