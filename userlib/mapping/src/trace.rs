@@ -79,6 +79,20 @@ fn read(path: &Path) -> Result<String, MapError> {
     read.map_err(|source| MapError::File { path: path.to_owned(), source })
 }
 
+/// Fails where a file of a run of `wrote` ranks is among other than so many, or one is missing.
+fn must_be_whole(wrote: &str, ranks: usize) -> Result<(), String> {
+    match wrote.parse::<usize>() {
+        Ok(wrote) if wrote == ranks => Ok(()),
+        Ok(wrote) if wrote > ranks => Err(format!(
+            "a run of {wrote} ranks wrote it, but rank {ranks} has no file: it was killed, ended by `exit` with windows, groups or queues (drop \
+             them before), or its file is elsewhere: keep those of all ranks together"
+        )),
+        _ => Err(format!(
+            "a run of {wrote} ranks wrote it, but there are files of {ranks}: remove those of other runs, and keep those of all ranks together"
+        )),
+    }
+}
+
 /// Adds what one process's file says. Lines of collective calls as such (`C`, `A2A`, `O2A`, `A2O`) are left out: their messages are
 /// lines of their own.
 fn add_file(pattern: &mut Pattern, text: &str, numbers: &[usize], is_network: bool) -> Result<(), String> {
@@ -90,12 +104,7 @@ fn add_file(pattern: &mut Pattern, text: &str, numbers: &[usize], is_network: bo
         let is_got = match words.next() {
             // Of this suite: other runs may have left files of higher ranks.
             Some("# RANKS") => {
-                let (wrote, ranks) = (words.next().unwrap_or_default(), pattern.ranks());
-                if wrote != ranks.to_string() {
-                    return Err(format!(
-                        "a run of {wrote} ranks wrote it, but there are files of {ranks}: remove those of other runs, and keep those of all ranks together"
-                    ));
-                }
+                must_be_whole(words.next().unwrap_or_default(), pattern.ranks())?;
                 continue;
             }
             // External and internal messages, and what a window sends.
@@ -190,6 +199,9 @@ mod tests {
         let of_two = "# RANKS\t2\n# POINT TO POINT\n";
         let stale = said(&[of_two, of_two, "# RANKS\t3\n"]);
         assert!(stale.contains("a run of 2 ranks") && stale.contains("files of 3"), "{stale}");
+        let of_three = "# RANKS\t3\n# POINT TO POINT\n";
+        let short = said(&[of_three, of_three]);
+        assert!(short.contains("a run of 3 ranks") && short.contains("rank 2 has no file"), "{short}");
         let most = vec![""; Pattern::MOST_RANKS + 1];
         assert!(said(&most).contains("use 1 to 1024"));
     }
