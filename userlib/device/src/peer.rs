@@ -37,7 +37,7 @@ impl fmt::Display for LostPeer {
         }
         match end {
             PeerEnd::Left => {
-                write!(f, " is gone: member {rank} has left the network; wait for its last message before")
+                write!(f, " is gone: member {rank} has left the network; have it stay until all are done")
             }
             PeerEnd::Lost => write!(f, " is lost: member {rank} died; go on without it"),
             PeerEnd::Replaced => {
