@@ -36,7 +36,7 @@ pub struct Joined {
 fn by_mpi() -> Result<bool, GmpiError> {
     match std::env::var("GGAS_GMPI").as_deref() {
         Ok("own") => Ok(false),
-        Ok("mpi") => Ok(true),
+        Ok("mpi") => Mpi::must_have_a_launcher().map(|()| true),
         Ok(other) => Err(GmpiError::Mpi(format!("GGAS_GMPI is {other}: it has to be own or mpi"))),
         // A launcher of MPI may also be one that our jobs know (PMIx): its library comes first.
         Err(_) => Ok(Mpi::is_launched()),

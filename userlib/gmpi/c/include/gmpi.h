@@ -64,7 +64,8 @@ int gmpi_config_init(gmpi_config_t *config);
 
 /*
  * Begins, with all processes: by our own messages in a job of `ggas run`, by the MPI library whose mpirun started the program, or alone.
- * GGAS_GMPI, "own" or "mpi", says otherwise. `config` may be null. With an MPI library the daemon's thread initializes MPI; a program that
+ * GGAS_GMPI=own: our own messages under mpirun, too; GGAS_GMPI=mpi: an MPI library where no launcher is known, which several ranks of `ggas run`
+ * refuse. `config` may be null. With an MPI library the daemon's thread initializes MPI; a program that
  * has done so has asked for MPI_THREAD_MULTIPLE. Fails where processes do not come, a number is out of range (GMPI_ERR_ARG), or the library
  * cannot be used.
  */

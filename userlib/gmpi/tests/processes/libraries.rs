@@ -326,3 +326,21 @@ fn a_library_that_cannot_be_used_is_named() {
     let error = Gmpi::join(&config()).err();
     assert!(matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("/does/not/exist")), "{error:?}");
 }
+
+#[test]
+fn a_job_of_ours_is_no_job_of_a_library() {
+    if part().is_none() {
+        let mut command = Command::new(std::env::current_exe().expect("a name"));
+        command.env("GGAS_GMPI", "mpi").env("GGAS_SIZE", "2").env("GGAS_RANK", "0").env("GGAS_JOB", "nobody");
+        // Nothing is compiled, nor loaded.
+        command.env("GGAS_GMPI_MPICC", "/does/not/exist/mpicc");
+        for launcher in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "PMIX_RANK"] {
+            command.env_remove(launcher);
+        }
+        let name = "libraries::a_job_of_ours_is_no_job_of_a_library";
+        assert!(again(name, &mut command, "child").wait().expect("ended").success());
+        return;
+    }
+    let error = Gmpi::join(&config()).err();
+    assert!(matches!(&error, Some(GmpiError::Mpi(why)) if why.contains("mpirun")), "{error:?}");
+}

@@ -122,6 +122,22 @@ impl Mpi {
         !is_set("GGAS_RANK") && LAUNCHERS.into_iter().any(is_set)
     }
 
+    /// Fails in one of several processes that `ggas run` has started: MPI's own launchers alone tell its library of the others, so each
+    /// would go on as if it were the only one.
+    ///
+    /// # Errors
+    /// [`GmpiError::Mpi`] says what to do.
+    pub fn must_have_a_launcher() -> Result<(), GmpiError> {
+        let ranks = std::env::var("GGAS_SIZE").ok().and_then(|size| size.parse::<u32>().ok()).unwrap_or(1);
+        if ranks < 2 || LAUNCHERS.into_iter().any(|name| std::env::var_os(name).is_some()) {
+            return Ok(());
+        }
+        Err(GmpiError::Mpi(format!(
+            "GGAS_GMPI is mpi, but `ggas run` started this process, one of {ranks}, and an MPI library would take each for a job of its \
+             own: start the program by mpirun, or leave GGAS_GMPI out (our own messages)"
+        )))
+    }
+
     /// Begins, in the thread that makes all calls: initializes MPI if the program has not.
     ///
     /// # Errors
