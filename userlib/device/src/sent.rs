@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak};
 
 use extoll_abi::{Address, Descriptor, Modifier, Request, VeloHeader};
+use ggas_clock::Clock;
 use ggas_members::Trace;
 
 use crate::Device;
@@ -162,11 +163,12 @@ fn is_own() -> bool {
 
 /// A lock that others have for a moment, or that what `exit` has interrupted has.
 fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let clock = Clock::real();
     (0..TRIES).find_map(|_| match lock.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
         Err(TryLockError::WouldBlock) => {
-            std::thread::yield_now();
+            clock.yield_now();
             None
         }
     })

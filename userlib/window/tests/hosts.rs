@@ -309,8 +309,12 @@ fn the_rest_goes_on(job: &Job) {
         while window.load_u64(rank, 8 * from).expect("mine") != u64::from_ne_bytes([from as u8 + 1; 8]) {
             std::thread::yield_now();
         }
-        own.store(from, 1024 + 8 * rank, &[1; 8]).expect("stored");
-        // Answered when the store is there; who has it may have left.
+        // Who has it may have left before this call ends.
+        if let Err(error) = own.store(from, 1024 + 8 * rank, &[1; 8]) {
+            let WindowError::Device(DeviceError::PeerLost(peer)) = &error else { panic!("{error}") };
+            assert_eq!(peer.end, PeerEnd::Left, "{error}");
+        }
+        // Answered when the store is there.
         let _ = own.load(from, 1024 + 8 * rank, &mut [0; 8], SOON);
     }
     for from in (0..size).filter(|from| *from != lost as usize) {
