@@ -16,6 +16,7 @@ use ggas::{HostBuffer, Job, Kind, Match, Port, PortConfig, PostError, RemoteRegi
 const BYTES: usize = 1024;
 /// What the wire carries otherwise.
 const LONG: usize = 256 << 10;
+/// Rounds are so far apart, so that they go on while ranks are killed or stopped; and so are ranks that leave in the end.
 const PAUSE: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(120);
 

@@ -115,11 +115,14 @@ fn say_why(class: Class) {
 /// Variables that launchers of MPI libraries set.
 const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "PMIX_RANK"];
 
+fn has_launcher() -> bool {
+    LAUNCHERS.into_iter().any(|name| std::env::var_os(name).is_some())
+}
+
 impl Mpi {
     /// Whether a launcher of MPI programs started this process, and not `ggas run`.
     pub fn is_launched() -> bool {
-        let is_set = |name: &str| std::env::var_os(name).is_some();
-        !is_set("GGAS_RANK") && LAUNCHERS.into_iter().any(is_set)
+        std::env::var_os("GGAS_RANK").is_none() && has_launcher()
     }
 
     /// Fails in one of several processes that `ggas run` has started: MPI's own launchers alone tell its library of the others, so each
@@ -129,7 +132,7 @@ impl Mpi {
     /// [`GmpiError::Mpi`] says what to do.
     pub fn must_have_a_launcher() -> Result<(), GmpiError> {
         let ranks = std::env::var("GGAS_SIZE").ok().and_then(|size| size.parse::<u32>().ok()).unwrap_or(1);
-        if ranks < 2 || LAUNCHERS.into_iter().any(|name| std::env::var_os(name).is_some()) {
+        if ranks < 2 || has_launcher() {
             return Ok(());
         }
         Err(GmpiError::Mpi(format!(
