@@ -15,6 +15,8 @@ constexpr uint32_t members = 2, slots = 2, slot_bytes = GMPI_DIRECT_SLOT_LEAST;
 constexpr uint32_t short_room = slot_bytes;
 static_assert(slot_bytes / 2 <= GMPI_DIRECT_SHORT);
 constexpr uint64_t comm = 3, sums_most = 7, longest = 5000, placed = GMPI_DIRECT_PLACED + 100;
+/* Room in the window for a placed message at an odd address; parts of a window are whole lines. */
+constexpr uint64_t place_room = (placed + 2 + sizeof(ggas_u128) - 1) / sizeof(ggas_u128) * sizeof(ggas_u128);
 
 struct message_args {
 	uint64_t buf, from, to, requests, sizes, count, wrong, one_place, sums, told;
@@ -124,8 +126,7 @@ struct end {
 bool between(bool one_place, uint32_t block, const std::vector<uint64_t> &sizes, bool in_window = false)
 {
 	uint64_t mailbox = ggas_impl::direct_front + slots * (GMPI_DIRECT_HEAD + short_room + slot_bytes), boards = members * mailbox;
-	uint64_t front = boards + members * 2 * GMPI_DIRECT_BOARD, stride = front + (in_window ? placed + 12 : 0);
-	static_assert((placed + 12) % sizeof(ggas_u128) == 0 && placed + 12 >= placed + 2, "parts are lines, with room for odd addresses");
+	uint64_t front = boards + members * 2 * GMPI_DIRECT_BOARD, stride = front + (in_window ? place_room : 0);
 	std::vector<ggas_u128> memory(members * stride / sizeof(ggas_u128));
 	std::array<end, members> ends;
 	std::array<uint64_t, members> told = {};
