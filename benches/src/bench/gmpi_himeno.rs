@@ -5,19 +5,13 @@ use ggas_gmpi::{Comm, Config, Polling};
 
 use crate::args::BENCH_GMPI_CALLERS;
 use crate::gmpi::{Ranks, config, is_by_mpi};
-use crate::himeno::{ByGmpi, Data, Form, Parts, Reference, Run, Way, sum_of_planes};
+use crate::himeno::{ByGmpi, Form, Parts, Problem, Reference, Run, Way, sum_of_planes};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
 use crate::{
     Bench, BenchError, Check, Device, Grid, Options, Progress, Report, Row, Samples, Scaling, Split, Team,
 };
-
-/// Iterations of the test that a method computes right, on data of which all points differ.
-const TESTED: u64 = 3;
-
-/// Updates of points by each core for which the field of the timed iterations is computed by the host, too.
-const AFFORDABLE: u64 = 400_000_000;
 
 const METHODS: [&str; 7] = ["put", "ggas", "direct", "own", "own-kernel-ends", "mpi", "mpi-kernel-ends"];
 
@@ -195,12 +189,7 @@ struct OneGrid<'a> {
     setup: &'a Setup<'a>,
     carriers: &'a Carriers,
     parts: Parts,
-    iterations: u64,
-    tested: Data,
-    after_test: Reference,
-    timed: Data,
-    /// Where the host can afford it.
-    after_timed: Option<Reference>,
+    problem: Problem,
 }
 
 /// Times of iterations, those of computation, halo and convergence, and the sum that came out, where the method has them.
@@ -214,25 +203,8 @@ struct Messages<'a> {
 
 impl<'a> OneGrid<'a> {
     fn new(setup: &'a Setup<'a>, carriers: &'a Carriers, parts: Parts) -> Result<Self, BenchError> {
-        let options = setup.options;
-        let usual = if options.device == Device::Gpu { 1000 } else { 10 };
-        let iterations = options.iterations.unwrap_or(usual);
-        let whole = parts.whole;
-        let tested = Data { whole, seed: options.seed.max(1) };
-        let timed = Data { whole, seed: 0 };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        let affordable = whole.points().saturating_mul(iterations) <= AFFORDABLE * cores;
-        Ok(Self {
-            run: Run::new(setup, parts)?,
-            setup,
-            carriers,
-            parts,
-            iterations,
-            tested,
-            after_test: Reference::after(&tested, TESTED),
-            timed,
-            after_timed: affordable.then(|| Reference::after(&timed, iterations)),
-        })
+        let problem = Problem::new(parts.whole, setup.options);
+        Ok(Self { run: Run::new(setup, parts)?, setup, carriers, parts, problem })
     }
 
     fn by_gmpi(&'a self) -> Result<Messages<'a>, BenchError> {
@@ -244,13 +216,13 @@ impl<'a> OneGrid<'a> {
 
     fn measure(&'a self, messages: &Messages<'a>, method: &str) -> Result<(Row, Check), BenchError> {
         let mut check = Check::default();
-        self.run.fill(&self.tested)?;
-        let (_, _, sum) = self.iterate(messages, method, TESTED)?;
-        self.compare(&mut check, TESTED, &self.after_test, sum)?;
-        self.run.fill(&self.timed)?;
-        let (samples, phases, sum) = self.iterate(messages, method, self.iterations)?;
-        if let Some(reference) = &self.after_timed {
-            self.compare(&mut check, self.iterations, reference, sum)?;
+        self.run.fill(&self.problem.tested)?;
+        let (_, _, sum) = self.iterate(messages, method, Problem::TESTED)?;
+        self.compare(&mut check, Problem::TESTED, &self.problem.after_test, sum)?;
+        self.run.fill(&self.problem.timed)?;
+        let (samples, phases, sum) = self.iterate(messages, method, self.problem.iterations)?;
+        if let Some(reference) = &self.problem.after_timed {
+            self.compare(&mut check, self.problem.iterations, reference, sum)?;
         }
         let is_first = self.setup.local().start == 0;
         let (samples, check) = self.setup.collect(is_first.then_some(samples), check)?;
@@ -309,7 +281,7 @@ impl<'a> OneGrid<'a> {
             .with("grid", whole.to_string())
             .with("split", self.parts.split.to_string())
             .with("gflops", gflops)
-            .with("iterations", self.iterations);
+            .with("iterations", self.problem.iterations);
         if let Some(phases) = phases {
             for (name, part) in ["computation_us", "halo_us", "convergence_us"].into_iter().zip(&phases) {
                 row = row.with(name, part.latency().median);

@@ -1,16 +1,10 @@
 //! `himeno` (thesis 4.5, 5.8, 6.9.1): a stencil whose boundaries travel in every iteration, by who communicates.
 
-use crate::himeno::{Data, Form, Grid, Parts, Reference, Run, sum_of_planes};
+use crate::himeno::{Form, Grid, Parts, Problem, Run, sum_of_planes};
 use crate::host::require_memory;
 use crate::setup::{Setup, Worker};
 use crate::team::Task;
 use crate::{Bench, BenchError, Check, Device, Options, Progress, Report, Row, Samples, Scaling, Team, Via};
-
-/// Iterations of the test that a form computes right, on data of which all points differ: both fields are read and written.
-const TESTED: u64 = 3;
-
-/// Updates of points by each core for which the field of the timed iterations is computed by the host, too.
-const AFFORDABLE: u64 = 400_000_000;
 
 pub(crate) struct Himeno;
 
@@ -195,34 +189,13 @@ struct OneGrid<'a> {
     run: Run<'a>,
     setup: &'a Setup<'a>,
     parts: Parts,
-    iterations: u64,
-    tested: Data,
-    after_test: Reference,
-    timed: Data,
-    /// Where the host can afford it.
-    after_timed: Option<Reference>,
+    problem: Problem,
 }
 
 impl<'a> OneGrid<'a> {
     fn new(setup: &'a Setup<'a>, parts: Parts) -> Result<Self, BenchError> {
-        let options = setup.options;
-        let usual = if options.device == Device::Gpu { 1000 } else { 10 };
-        let iterations = options.iterations.unwrap_or(usual);
-        let whole = parts.whole;
-        let tested = Data { whole, seed: options.seed.max(1) };
-        let timed = Data { whole, seed: 0 };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        let affordable = whole.points().saturating_mul(iterations) <= AFFORDABLE * cores;
-        Ok(Self {
-            run: Run::new(setup, parts)?,
-            setup,
-            parts,
-            iterations,
-            tested,
-            after_test: Reference::after(&tested, TESTED),
-            timed,
-            after_timed: affordable.then(|| Reference::after(&timed, iterations)),
-        })
+        let problem = Problem::new(parts.whole, setup.options);
+        Ok(Self { run: Run::new(setup, parts)?, setup, parts, problem })
     }
 
     fn measure(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
@@ -232,18 +205,18 @@ impl<'a> OneGrid<'a> {
         }
         let exchanges = form != Form::Compute || parts.nodes() == 1;
         let mut check = Check::default();
-        run.fill(&self.tested)?;
-        run.iterate(form, TESTED)?;
+        run.fill(&self.problem.tested)?;
+        run.iterate(form, Problem::TESTED)?;
         let sums = run.sums()?;
         if exchanges {
-            check.merge(run.compare(TESTED, &self.after_test, &sums)?);
+            check.merge(run.compare(Problem::TESTED, &self.problem.after_test, &sums)?);
         }
-        run.fill(&self.timed)?;
-        let samples = run.iterate(form, self.iterations)?;
+        run.fill(&self.problem.timed)?;
+        let samples = run.iterate(form, self.problem.iterations)?;
         let sums = run.sums()?;
-        match &self.after_timed {
+        match &self.problem.after_timed {
             Some(reference) if exchanges => {
-                check.merge(run.compare(self.iterations, reference, &sums)?);
+                check.merge(run.compare(self.problem.iterations, reference, &sums)?);
             }
             _ => {}
         }
@@ -255,12 +228,12 @@ impl<'a> OneGrid<'a> {
     /// after two rounds alone: of the others each overwrites the ones before.
     fn boundaries(&'a self, form: Form) -> Result<(Row, Check), BenchError> {
         let Self { run, setup, parts, .. } = self;
-        run.fill(&self.tested)?;
+        run.fill(&self.problem.tested)?;
         run.poison()?;
-        let samples = run.iterate(form, self.iterations.max(2))?;
+        let samples = run.iterate(form, self.problem.iterations.max(2))?;
         setup.share::<()>(Vec::new())?;
         let mut check = run.compare_boundaries()?;
-        run.fill(&self.tested)?;
+        run.fill(&self.problem.tested)?;
         run.poison()?;
         run.iterate(form, 2)?;
         setup.share::<()>(Vec::new())?;
@@ -279,7 +252,10 @@ impl<'a> OneGrid<'a> {
         row.nodes = Some(self.parts.nodes());
         (row.blocks, row.threads) = (self.run.blocks_of(form), Some(self.run.shape_of(form).threads));
         let gflops = whole.flop() as f64 / (row.latency_us.median * 1e3).max(1e-9);
-        row = row.with("grid", whole.to_string()).with("gflops", gflops).with("iterations", self.iterations);
+        row = row
+            .with("grid", whole.to_string())
+            .with("gflops", gflops)
+            .with("iterations", self.problem.iterations);
         if !self.parts.split.is_of_slices() {
             row = row.with("split", self.parts.split.to_string());
         }

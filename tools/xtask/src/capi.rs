@@ -248,6 +248,17 @@ pub(crate) fn objcopy(from: &Path, to: &Path, options: &[&str]) -> Result<()> {
     Step { name: "librma2 objcopy (binutils)", command, limit: LINK }.run().map(|_| ())
 }
 
+/// A shared library of one object that has all of ours; `names`: the version script with what it exports.
+pub(crate) fn link_shared(object: &Path, library: &Path, names: &Path) -> Result<()> {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    let mut command = compiler();
+    command.args(["-shared", "-Wl,--as-needed", "-Wl,-z,relro,-z,now,-z,nodelete"]);
+    command.arg(format!("-Wl,-soname,{name}")).arg("-o").arg(library);
+    command.arg(format!("-Wl,--version-script={}", names.display()));
+    command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
+    Step { name: &format!("{name} link"), command, limit: LINK }.run().map(|_| ())
+}
+
 /// An archive of one object.
 pub(crate) fn pack(object: &Path, archive: &Path) -> Result<()> {
     if archive.symlink_metadata().is_ok() {

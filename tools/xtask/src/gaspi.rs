@@ -1,6 +1,6 @@
 //! The C library of GASPI: part of `cargo xtask install`, and what its tests link with.
 
-use crate::capi::{self, LINK, Profile, compiler, objcopy, pack, work};
+use crate::capi::{self, LINK, Profile, compiler, link_shared, objcopy, pack, work};
 use crate::place;
 use crate::run::{Step, cargo};
 use anyhow::{Context, Result};
@@ -40,7 +40,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     fortran(&include)?;
     let object = object(&archive, &include)?;
     pack(&object, &lib.join("libGPI2.a"))?;
-    shared(&object, &lib.join("libGPI2.so"))?;
+    link_shared(&object, &lib.join("libGPI2.so"), &folder().join("link/GPI2.map"))?;
     for (name, ending) in NAMES.into_iter().flat_map(|name| [(name, "so"), (name, "a")]) {
         let link = lib.join(format!("{name}.{ending}"));
         if link.symlink_metadata().is_ok() {
@@ -156,20 +156,6 @@ fn object(archive: &Path, include: &Path) -> Result<PathBuf> {
     let notes = ["--remove-section=.llvmbc", "--remove-section=.llvmcmd"];
     objcopy(&whole, &object, &[&["--strip-unneeded", "--wildcard"][..], &keep, &notes].concat())?;
     Ok(object)
-}
-
-fn shared(object: &Path, library: &Path) -> Result<()> {
-    let mut command = compiler();
-    command.args([
-        "-shared",
-        "-Wl,-soname,libGPI2.so",
-        "-Wl,--as-needed",
-        "-Wl,-z,relro,-z,now,-z,nodelete",
-        "-o",
-    ]);
-    command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/GPI2.map").display()));
-    command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
-    Step { name: "gaspi link", command, limit: LINK }.run().map(|_| ())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The C library of GMPI's host side: part of `cargo xtask install`, and what its tests link with.
 
-use crate::capi::{self, LINK, Profile, compiler, objcopy, pack, work};
+use crate::capi::{self, LINK, Profile, compiler, link_shared, objcopy, pack, work};
 use crate::gaspi::{copy_kernel_headers, declared_in};
 use crate::place;
 use crate::run::Step;
@@ -25,7 +25,7 @@ pub fn build_into(prefix: &Path, profile: Profile) -> Result<()> {
     copy_kernel_headers(&include)?;
     let object = object(&archive)?;
     pack(&object, &lib.join("libgmpi.a"))?;
-    shared(&object, &lib.join("libgmpi.so"))?;
+    link_shared(&object, &lib.join("libgmpi.so"), &folder().join("link/gmpi.map"))?;
     let template = folder().join("link/gmpi.pc.in");
     let text = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
     let text = text.replace("@PREFIX@", &prefix.display().to_string());
@@ -62,20 +62,6 @@ fn object(archive: &Path) -> Result<PathBuf> {
     let notes = ["--remove-section=.llvmbc", "--remove-section=.llvmcmd"];
     objcopy(&whole, &object, &[&["--strip-unneeded", "--wildcard"][..], &keep, &notes].concat())?;
     Ok(object)
-}
-
-fn shared(object: &Path, library: &Path) -> Result<()> {
-    let mut command = compiler();
-    command.args([
-        "-shared",
-        "-Wl,-soname,libgmpi.so",
-        "-Wl,--as-needed",
-        "-Wl,-z,relro,-z,now,-z,nodelete",
-        "-o",
-    ]);
-    command.arg(library).arg(format!("-Wl,--version-script={}", folder().join("link/gmpi.map").display()));
-    command.arg(object).args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"]);
-    Step { name: "gmpi link", command, limit: LINK }.run().map(|_| ())
 }
 
 #[cfg(test)]

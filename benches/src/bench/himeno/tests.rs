@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::Split;
+use crate::himeno::Data;
 
 /// Blocks of odd numbers of rows, tiles that are not full, and planes that 2, 3, 4 and 8 nodes share.
 const GRID: Grid = Grid { x: 37, y: 11, z: 24 };
