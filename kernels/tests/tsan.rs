@@ -29,30 +29,34 @@ fn build() -> Result<PathBuf, String> {
     if !probed.status.success() {
         return Err(String::from_utf8_lossy(&probed.stderr).into_owned());
     }
-    let sources =
-        ["main", "calls", "collectives", "engines", "messages", "nic", "queues", "threads", "triggers"]
-            .map(|name| crate_dir().join(format!("exec/tsan/{name}.cpp")));
     let program = folder.join("kernels");
     // A program that runs cannot be written; another process of this test may run it.
     let fresh = folder.join(format!("kernels-{}", std::process::id()));
     // From here on a failure is ours.
-    compile(&sources, &fresh).unwrap_or_else(|error| panic!("{error}"));
+    compile(&sources(), &fresh).unwrap_or_else(|error| panic!("{error}"));
     fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
     Ok(program)
 }
 
-fn crate_dir() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// The folder of the program. `cargo xtask test --only headers` compiles each source of it too, for errors alone.
+const FOLDER: &str = "kernels/exec/tsan";
+
+fn suite() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the suite's folder")
+}
+
+fn sources() -> Vec<PathBuf> {
+    let entries = fs::read_dir(suite().join(FOLDER)).expect("the program's folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == "cpp")).collect();
+    assert!(!found.is_empty(), "no sources in {FOLDER}");
+    found
 }
 
 fn compile(sources: &[PathBuf], program: &Path) -> Result<(), String> {
     let compiler = env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let mut command = Command::new(compiler);
-    command.args(["-std=c++20", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror"]);
-    command.args(["-fno-strict-aliasing", "-pthread"]);
-    for include in ["include", "src", "selftest/kernels", "exec/tsan", "../kmod/uapi"] {
-        command.arg("-I").arg(crate_dir().join(include));
-    }
+    command.current_dir(suite()).arg(format!("@{FOLDER}/flags")).args(["-O1", "-g", "-fsanitize=thread"]);
     let done = command.args(sources).arg("-o").arg(program).output().map_err(|error| error.to_string())?;
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }

@@ -3,6 +3,7 @@
 mod hpe;
 mod programs;
 mod refused;
+mod results;
 mod rma;
 mod thesis;
 mod windows;

@@ -8,6 +8,7 @@ mod busy;
 mod commands;
 mod congestion;
 mod device;
+mod device_ahead;
 mod far;
 mod faults;
 mod fragments;

@@ -1,12 +1,16 @@
-//! The headers that the kernel, C, C++ and nvcc share: each compiles by itself, without a warning.
+//! The headers that the kernel, C, C++ and nvcc share: each compiles by itself, without a warning. So do the sources of the program for
+//! ThreadSanitizer, which is not built every day.
 
 use super::Context;
 use crate::place;
+use crate::run::side_by_side;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FOLDERS: [&str; 2] = ["kmod/uapi/extoll", "kernels/include/ggas"];
+/// The program for ThreadSanitizer; its `flags` are what `kernels/tests/tsan.rs` compiles it with, too.
+const TSAN: &str = "kernels/exec/tsan";
 
 pub fn check(context: &Context) -> Result<String> {
     let headers = headers()?;
@@ -21,7 +25,9 @@ pub fn check(context: &Context) -> Result<String> {
         command.args(["-Wsparse-error", "-std=gnu11"]).args(includes()).args(&headers);
         context.run("headers by sparse", command)?;
     }
-    let mut notes = vec![format!("{} headers", headers.len())];
+    let sources = with_extension(TSAN, "cpp")?;
+    side_by_side(&sources, |source| for_tsan(context, source))?;
+    let mut notes = vec![format!("{} headers, {} sources for tsan", headers.len(), sources.len())];
     match checkpatch {
         Some(script) => style(context, &script)?,
         None => notes.push("no checkpatch.pl (part of the kernel's source; CHECKPATCH=path)".into()),
@@ -36,21 +42,23 @@ pub fn check(context: &Context) -> Result<String> {
 fn headers() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in FOLDERS {
-        let folder = place::root().join(folder);
-        let entries =
-            std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-        for entry in entries {
-            let path = entry?.path();
-            let own = path.file_name().is_some_and(|name| name == "vocab.h");
-            if path.extension().is_some_and(|e| e == "h") && !own {
-                found.push(path.strip_prefix(place::root()).unwrap_or(&path).to_path_buf());
-            }
-        }
+        found.extend(with_extension(folder, "h")?);
     }
-    if found.is_empty() {
-        bail!("no headers in {}", FOLDERS.join(", "));
-    }
+    found.retain(|path| path.file_name().is_none_or(|name| name != "vocab.h"));
     found.sort();
+    Ok(found)
+}
+
+/// Files of a folder of the checkout, as seen from there.
+fn with_extension(folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(place::root().join(folder)).with_context(|| format!("cannot read {folder}"))?;
+    let names = entries.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
+    let paths = names.iter().map(|name| Path::new(folder).join(name));
+    let found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
+    if found.is_empty() {
+        bail!("no file in {folder} ends in .{extension}");
+    }
     Ok(found)
 }
 
@@ -60,6 +68,13 @@ fn compiler(program: &str, language: &str, standard: &str, headers: &[PathBuf]) 
     command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", standard]);
     command.args(includes()).args(["-x", language]).args(headers);
     command
+}
+
+fn for_tsan(context: &Context, source: &Path) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    command.arg(format!("@{TSAN}/flags")).arg("-fsyntax-only").arg(source);
+    let name = source.file_stem().unwrap_or_default().to_string_lossy();
+    context.run(&format!("headers tsan {name}"), command)
 }
 
 fn includes() -> [&'static str; 4] {

@@ -1,4 +1,4 @@
-//! Jobs of processes that communicate: a test starts itself as the ranks. The tests that `hosts.rs` and `hosts_gpu.rs` take in run there with the
+//! Jobs of processes that communicate: a test starts itself as the ranks, by its name with its module. Those in the program `hosts` have their
 //! ranks on two hosts by turns, which are two directories of networks.
 
 use std::net::TcpListener;
@@ -56,9 +56,11 @@ pub fn ends_told(
     let hosts = is_over_hosts().then(Hosts::new);
     let start = |rank: u16| -> Child {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
-        command.args([&test(name), "--exact", "--nocapture", "--test-threads", "1"]);
+        command.args([name, "--exact", "--nocapture", "--test-threads", "1"]);
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
-        command.env("GGAS_JOB", format!("gaspi-{name}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
+        // Names of jobs have at most 64 bytes: without the module.
+        let job = format!("gaspi-{}-{}", name.rsplit("::").next().unwrap_or(name), std::process::id());
+        command.env("GGAS_JOB", job).env("GGAS_DEVICE", "sim");
         command.envs(variables.iter().copied());
         if let Some(hosts) = &hosts {
             hosts.place(&mut command, rank);
@@ -69,21 +71,9 @@ pub fn ends_told(
     children.into_iter().map(|mut child| child.wait().expect("ended")).collect()
 }
 
-/// Modules of the test program that this is in.
-fn modules() -> impl Iterator<Item = &'static str> {
-    let all = module_path!().split("::").skip(1);
-    all.filter(|module| *module != "jobs")
-}
-
-/// Whether `hosts.rs` has taken the tests in.
+/// Whether the program is the one of hosts.
 pub fn is_over_hosts() -> bool {
-    modules().next().is_some()
-}
-
-/// The test as the program calls it.
-fn test(name: &str) -> String {
-    let modules: String = modules().map(|module| format!("{module}::")).collect();
-    modules + name
+    module_path!().starts_with("hosts::")
 }
 
 /// Two hosts, which are gone with this.

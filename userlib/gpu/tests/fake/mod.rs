@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// Runs a test on the fake libcuda, with a variable set.
 pub fn in_a_child(test: &str, variable: Option<&str>) {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test.replace("::", "-"));
     std::fs::create_dir_all(&folder).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_libcuda.c");
     let library = folder.join("libcuda.so");
@@ -19,5 +19,6 @@ pub fn in_a_child(test: &str, variable: Option<&str>) {
         .envs(variable.map(|name| (name, "1")))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success() && said[0].contains("1 passed"), "{}{}", said[0], said[1]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A UCX that reaches GPU memory, for machines without GPUs: the real one, which is told that memory is the host's. An address of this
- * "GPU memory" cannot be accessed; its bytes lie APART behind it, as tests/gpu.rs maps them, and only here anyone knows that.
+ * "GPU memory" cannot be accessed; its bytes lie APART behind it, as memory.rs maps them, and only here anyone knows that.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
