@@ -49,7 +49,7 @@ impl HostFacts {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             version: env!("CARGO_PKG_VERSION"),
-            git: option_env!("GGAS_GIT_DESCRIBE"),
+            git: ggas_source::DESCRIBED,
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
             ..Self::default()
         }
