@@ -114,7 +114,12 @@ impl Queues {
             .and_then(|moves| Endpoint::open(rank, node, processor, config, moves))
             .map(|endpoint| vec![endpoint]);
         let flags = || {
-            let window = Window::across(job, node, processor, config.flag_bytes(size), config.timeout)?;
+            let bytes = config.flag_bytes(size);
+            // Nobody stores to memory of another host, and a node has one window there, which is the program's.
+            if job.spans_hosts() {
+                return Ok(Memory::from(Arc::new(processor.alloc(bytes)?)));
+            }
+            let window = Window::across(job, node, processor, bytes, config.timeout)?;
             Ok(Memory::from(Arc::new(window.without_smfu())))
         };
         let peers = Peers::Across(job, config.timeout);

@@ -1,9 +1,10 @@
-//! Queues between processes: on the model and on engines, of a job and of members that no job joins, and where one dies.
+//! Queues between processes: on the model and on engines, of a job on one host or on several, and of members that no job joins, and
+//! where one dies.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::processes::{die, in_job, in_job_with_death, victim};
+use crate::processes::{die, in_job, in_job_with_death, on_hosts, victim};
 use extoll_abi::layout::GGAS_ERR_LOST;
 use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::{Processor, start};
@@ -15,6 +16,7 @@ use ggas_selftest::args::{
     SELFTEST_QUEUE_LAST as LAST, selftest_queue,
 };
 use ggas_window::{Window, engines_across};
+use ggas_wire::{WireError, choose};
 
 const SOON: Duration = Duration::from_secs(60);
 const LANES: usize = 5;
@@ -69,12 +71,13 @@ fn open(job: &Job, node: &Node, way: Way) -> (Queues, Shared) {
     (queues, shared)
 }
 
-fn exchange(job: &Job, node: &Node) {
-    let rank = job.rank() as usize;
-    for (way, expected) in [(Way::Auto, Way::Stores), (Way::Device, Way::Device)] {
+/// `auto`: how the window is reached where nobody says it.
+fn exchange(job: &Job, node: &Node, auto: Way) {
+    let (rank, size) = (job.rank() as usize, job.size() as usize);
+    for (way, expected) in [(Way::Auto, auto), (Way::Device, Way::Device)] {
         let (queues, shared) = open(job, node, way);
-        assert_eq!(shared.way(rank, (rank + 1) % 3).unwrap(), expected);
-        assert!(matches!(queues.address((rank + 1) % 3), Err(QueuesError::Elsewhere { .. })));
+        assert_eq!(shared.way(rank, (rank + 1) % size).unwrap(), expected);
+        assert!(matches!(queues.address((rank + 1) % size), Err(QueuesError::Elsewhere { .. })));
         for what in [(EXCHANGE, 0), (LAST, 3), (LAST, 4)] {
             job.barrier(SOON).unwrap();
             assert_eq!(
@@ -93,7 +96,7 @@ fn exchange(job: &Job, node: &Node) {
 fn processes_exchange_by_the_model() {
     in_job("across::processes_exchange_by_the_model", (3, 1), |job| {
         let (_network, node) = model(job);
-        exchange(job, &node);
+        exchange(job, &node, Way::Stores);
     });
 }
 
@@ -103,8 +106,49 @@ fn processes_exchange_by_engines() {
         let network = engines_across(job, &Processor::cpu(), SOON).unwrap();
         let node = Node::new(network.device(job.rank() as usize).unwrap());
         let _running = network.run().unwrap();
-        exchange(job, &node);
+        exchange(job, &node, Way::Stores);
     });
+}
+
+/// Hosts of the ranks, with so many ranks on a node. Where no library carries packets between hosts the test is skipped.
+fn over_hosts(test: &str, hosts: &[usize], per_node: u32, dies: Option<u32>, member: fn(&Job)) {
+    match choose() {
+        Err(error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. })) => {
+            eprintln!("skipped: {error}");
+        }
+        _ => on_hosts(test, hosts, per_node, dies, member),
+    }
+}
+
+fn model_over_hosts(job: &Job) -> (SimNetwork, Node) {
+    let network = SimNetwork::builder().join_as(job.member().clone()).unwrap();
+    let node = Node::new(network.device(0).unwrap());
+    (network, node)
+}
+
+/// Windows whose other parts kernels have no pointers to, and memory of kernels that no window has.
+fn exchange_over_hosts(job: &Job) {
+    let (_network, node) = model_over_hosts(job);
+    exchange(job, &node, Way::Device);
+    let (rank, cpu) = (job.rank() as usize, Processor::cpu());
+    let queues = Queues::across(job, &node, &cpu, &config(Way::Auto)).unwrap();
+    let shared = queues.share_across(job, Arc::new(cpu.alloc(PART).unwrap())).unwrap();
+    for what in [(EXCHANGE, 0), (LAST, 3)] {
+        job.barrier(SOON).unwrap();
+        assert_eq!(run(&queues, &shared, rank, what), [0, 0], "{what:?} {:?}", queues.report(rank).unwrap());
+    }
+    job.barrier(SOON).unwrap();
+}
+
+#[test]
+fn processes_of_three_hosts_exchange() {
+    over_hosts("across::processes_of_three_hosts_exchange", &[0, 1, 2], 1, None, exchange_over_hosts);
+}
+
+#[test]
+fn ranks_that_share_nodes_of_two_hosts_exchange() {
+    let hosts = [0, 0, 0, 1];
+    over_hosts("across::ranks_that_share_nodes_of_two_hosts_exchange", &hosts, 3, None, exchange_over_hosts);
 }
 
 /// The others' kernels hear of it long before their waits end by themselves.
@@ -141,6 +185,14 @@ fn a_process_that_dies_ends_waits_on_engines() {
         let network = engines_across(job, &Processor::cpu(), SOON).unwrap();
         let node = Node::new(network.device(job.rank() as usize).unwrap());
         let _running = network.run().unwrap();
+        lose_one(job, &node);
+    });
+}
+
+#[test]
+fn a_process_that_dies_on_another_host_ends_waits() {
+    over_hosts("across::a_process_that_dies_on_another_host_ends_waits", &[0, 1], 1, Some(1), |job| {
+        let (_network, node) = model_over_hosts(job);
         lose_one(job, &node);
     });
 }
