@@ -3,6 +3,9 @@
 
 mod calls;
 mod deaths;
+#[path = "../../../window/tests/common/mod.rs"]
+#[allow(dead_code, reason = "ranks join by themselves")]
+mod jobs;
 mod libraries;
 mod places;
 mod programs;
@@ -22,9 +25,10 @@ use ggas_gmpi::layout::*;
 use ggas_gmpi::{Comm, Config, Direct, Gmpi, Joined, PLACEMENTS};
 use ggas_mapping::Pattern;
 use ggas_selftest::args::*;
+use ggas_wire::{WireError, choose};
 
 use calls::everything;
-use start::{Here, job, job_told, part};
+use start::{Here, job, job_over, job_told, part};
 use world::{BYTES, LONG, SOON, Script, WORLD, config};
 
 #[test]
@@ -41,6 +45,33 @@ fn everything_between_processes_of_a_job() {
         let ends = job("everything_between_processes_of_a_job", ranks);
         assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
     }
+}
+
+/// What kernels ask the daemon for; they do not reach each other's memory.
+#[test]
+fn everything_between_hosts() {
+    if part().is_some() {
+        let Joined { gmpi, processor, job } = Gmpi::join(&config()).expect("all came");
+        let job = job.expect("variables of a job are set");
+        assert!(job.membership().spans_hosts());
+        let here = Here::with(gmpi, processor);
+        everything(&here);
+        let mailboxes = Direct { slots: 2, slot_bytes: 1024, offset: 0 };
+        let bytes = mailboxes.end(1, job.size() as usize).expect("a window's worth");
+        let window = Window::across(job.membership(), job.node(), &here.processor, bytes, SOON);
+        let direct = here.gmpi.direct(Comm::WORLD, &Arc::new(window.expect("a window")), &mailboxes);
+        let refused = direct.expect_err("no stores between hosts").to_string();
+        assert!(refused.contains("different hosts: use the communicator as it is"), "{refused}");
+        here.gmpi.close().expect("all came");
+        return;
+    }
+    if let Err(error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. })) =
+        choose()
+    {
+        return eprintln!("skipped: {error}");
+    }
+    let ends = job_over("everything_between_hosts", &[0, 1, 1]);
+    assert!(ends.iter().all(ExitStatus::success), "{ends:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! How tests start themselves as ranks, and what a rank has.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use ggas::kernels::{KernelMem, Processor, start};
 use ggas_gmpi::Gmpi;
 
+use crate::jobs;
 use crate::world::{BYTES, Results, SOON, Script};
 
 /// Which part this process has.
@@ -25,13 +28,30 @@ pub fn job(name: &str, ranks: u32) -> Vec<ExitStatus> {
 
 /// The same with variables for all ranks.
 pub fn job_told(name: &str, ranks: u32, variables: &[(&str, &str)]) -> Vec<ExitStatus> {
+    ranks_told(name, ranks, |_, command| _ = command.envs(variables.iter().copied()))
+}
+
+/// How ranks on these hosts ended, which are directories of this one.
+pub fn job_over(name: &str, hosts: &[usize]) -> Vec<ExitStatus> {
+    let (_kept, meeting) = jobs::meeting();
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = |rank: u32, command: &mut Command| {
+        let own = folder.path().join(hosts[rank as usize].to_string());
+        std::fs::create_dir_all(&own).expect("a folder");
+        std::fs::set_permissions(&own, Permissions::from_mode(0o700)).expect("permissions");
+        command.env("GGAS_RUNTIME_DIR", own).envs(meeting.iter().map(|(name, value)| (name, value)));
+    };
+    ranks_told(name, hosts.len() as u32, told)
+}
+
+fn ranks_told(name: &str, ranks: u32, told: impl Fn(u32, &mut Command)) -> Vec<ExitStatus> {
     let own = name.rsplit(':').next().unwrap_or(name);
     let start = |rank: u32| {
         let mut command = Command::new(std::env::current_exe().expect("a name"));
         command.env("GGAS_RANK", rank.to_string()).env("GGAS_SIZE", ranks.to_string());
         command.env("GGAS_JOB", format!("gmpi-{own}-{}", std::process::id())).env("GGAS_DEVICE", "sim");
         command.env("GGAS_PROCESSOR", if ranks <= gpus() { "gpu" } else { "cpu" });
-        command.envs(variables.iter().copied());
+        told(rank, &mut command);
         again(name, &mut command, "rank")
     };
     let children: Vec<Child> = (0..ranks).map(start).collect();

@@ -140,7 +140,7 @@ fn ends(
 
 /// How ranks on several hosts find rank 0: at a port that is free, and none of those that the system gives to others meanwhile. A name
 /// in the kernel keeps it from other tests until rank 0 listens there; it goes with what is returned.
-fn meeting() -> (UnixListener, [(&'static str, String); 2]) {
+pub fn meeting() -> (UnixListener, [(&'static str, String); 2]) {
     let free = (0..12_000).find_map(|i| {
         let place = format!("127.0.0.1:{}", 20_000 + (std::process::id() * 31 + i) % 12_000);
         let name = SocketAddr::from_abstract_name(format!("ggas test at {place}")).expect("a name");
