@@ -32,6 +32,7 @@ uint32_t ggas_exec_syncthreads(ggas_exec_thread *, uint32_t predicate, const cha
 uint64_t ggas_exec_warp(ggas_exec_thread *, uint32_t, uint32_t, uint64_t, uint32_t) { unexpected("a warp"); }
 uint32_t ggas_exec_access(ggas_exec_thread *, uint32_t, uint64_t, void *, uint32_t) { unexpected("a trap"); }
 uint64_t ggas_exec_time(ggas_exec_thread *) { return 0; }
+void ggas_exec_settle(ggas_exec_thread *) {}
 uint32_t ggas_exec_unstarted(ggas_exec_thread *) { return 0; }
 alignas(16) static uint8_t shared_room[1024];
 void *ggas_exec_shared(ggas_exec_thread *, const void *, size_t size, size_t)

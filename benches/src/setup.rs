@@ -10,7 +10,7 @@ use ggas_device::engine::{EngineConfig, EngineNetwork};
 use ggas_device::sim::SimNetwork;
 use ggas_gpu::{Copier, CopierGuard};
 use ggas_kernels::Processor;
-use ggas_members::{Job, Members};
+use ggas_members::Job;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -164,9 +164,9 @@ fn modelled(task: Task, worker: Worker) -> Result<(Vec<Node>, u32), BenchError> 
     };
     // The model pins nothing, so the user's limit on locked memory need not hold here.
     let builder = SimNetwork::builder().progress(drive).locked_memory(LockedMemory::Unlimited);
-    let (network, first) = match task.team.process_fabric() {
+    let (network, first) = match task.team.ends() {
         None => (builder.nodes(options.nodes as usize).build(), 0),
-        Some(fabric) => (builder.join(fabric.clone()), fabric.member().node().into()),
+        Some(ends) => (builder.join_ends(ends), ends.node().into()),
     };
     let network = network.doing(format!("starting {} nodes", options.nodes))?;
     let nodes = (0..network.len()).map(|node| network.device(node).map(Node::new));

@@ -1,9 +1,8 @@
 //! The processes that run a benchmark together.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ggas_device::sim::ProcessFabric;
+use ggas_device::sim::Ends;
 use ggas_members::launch::{Exit, Launch, Signals};
 use ggas_members::{EXCHANGE_MAX, Job, JobError};
 use serde::Serialize;
@@ -32,7 +31,7 @@ pub struct Team {
 
 enum Others {
     None,
-    Job(Box<Job>, Arc<ProcessFabric>),
+    Job(Box<Job>, Ends),
     Machine(Box<Machine>),
 }
 
@@ -59,8 +58,8 @@ impl Team {
             return Err(BenchError::Unsupported(why.to_owned()));
         }
         let cores = cores::pin(job.rank() as usize, job.size() as usize, pin)?;
-        let fabric = ProcessFabric::join(job.member().clone()).doing("joining the other processes")?;
-        Ok(Self { others: Others::Job(Box::new(job), fabric), cores })
+        let ends = Ends::join(job.member().clone()).doing("joining the other processes")?;
+        Ok(Self { others: Others::Job(Box::new(job), ends), cores })
     }
 
     /// This process and one on the machine whose card is node `peer`, which does the same with this card's node id.
@@ -75,8 +74,9 @@ impl Team {
 
     /// What joins the nodes, in words.
     pub fn fabric(&self) -> &'static str {
-        match self.others {
+        match &self.others {
             Others::None => "in process",
+            Others::Job(_, ends) if ends.over_hosts() => "hosts",
             Others::Job(..) => "process",
             Others::Machine(_) => "machine",
         }
@@ -105,10 +105,10 @@ impl Team {
         self.rank() == 0
     }
 
-    /// This process's end of the network of its job, if there is one.
-    pub(crate) fn process_fabric(&self) -> Option<&Arc<ProcessFabric>> {
+    /// This process's ends of the network of its job, if there is one.
+    pub(crate) fn ends(&self) -> Option<&Ends> {
         match &self.others {
-            Others::Job(_, fabric) => Some(fabric),
+            Others::Job(_, ends) => Some(ends),
             _ => None,
         }
     }

@@ -51,6 +51,14 @@ pub trait TrapTarget: Send + Sync {
         Err(NoAtomics.into())
     }
 
+    /// Waits until all stores, and atomic operations without a result, that were taken before are performed.
+    ///
+    /// # Errors
+    /// Whatever kept it from being known.
+    fn settle(&self) -> Result<(), TrapError> {
+        Ok(())
+    }
+
     /// What lies at `offset`, for messages.
     fn place(&self, offset: u64) -> String;
 }
@@ -64,6 +72,8 @@ pub(crate) enum Kind {
     Atomic(Option<Operation>),
     /// The same without a result.
     Reduce(Option<Operation>),
+    /// What was stored, wherever, is performed.
+    Settle,
 }
 
 impl Kind {
@@ -74,6 +84,7 @@ impl Kind {
             0 => Kind::Load,
             1 => Kind::Store,
             2 => Kind::Atomic(Operation::new(operation)),
+            4 => Kind::Settle,
             _ => Kind::Reduce(Operation::new(operation)),
         }
     }
@@ -89,6 +100,7 @@ impl fmt::Display for Kind {
             Kind::Load => "a load",
             Kind::Store => "a store",
             Kind::Atomic(_) | Kind::Reduce(_) => "an atomic operation",
+            Kind::Settle => "a wait for stores",
         })
     }
 }
@@ -190,6 +202,24 @@ fn find(address: u64) -> Option<Arc<Entry>> {
     table.get(at).filter(|entry| entry.range.start <= address).cloned()
 }
 
+/// Waits until what kernels stored in trapped ranges, and what they reduced there, is performed.
+///
+/// # Errors
+/// The first range of which that is not known.
+pub(crate) fn settle() -> Result<(), Failed> {
+    TABLE.load().iter().try_for_each(|entry| {
+        // Held while it waits, as by an access; one that is given back has nothing under way.
+        let target = entry.target.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(target) = &*target else { return Ok(()) };
+        target.settle().map_err(|source| Failed { place: "a trapped window".to_owned(), source })
+    })
+}
+
+/// Whether any range is trapped.
+pub(crate) fn any() -> bool {
+    !TABLE.load().is_empty()
+}
+
 /// Whether an address is trapped.
 pub(crate) fn contains(address: u64) -> bool {
     find(address).is_some()
@@ -223,6 +253,9 @@ fn with_words(
 
 /// Carries an access to a trapped address out; `bytes` are what is stored, or take what is loaded, or the words of an atomic operation.
 pub(crate) fn access(kind: Kind, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+    if kind == Kind::Settle {
+        return settle();
+    }
     let gone = || Failed { place: format!("address {address:#x}"), source: Gone.into() };
     let entry = find(address).ok_or_else(gone)?;
     let target = entry.target.read().unwrap_or_else(PoisonError::into_inner);
@@ -235,6 +268,7 @@ pub(crate) fn access(kind: Kind, address: u64, bytes: &mut [u8]) -> Result<(), F
         Kind::Reduce(operation) => {
             with_words(operation, bytes, |atomic| target.reduce(offset, atomic).map(|()| 0))
         }
+        Kind::Settle => target.settle(),
     };
     done.map_err(|source| Failed { place: target.place(offset), source })
 }

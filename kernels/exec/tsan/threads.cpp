@@ -213,6 +213,7 @@ uint32_t ggas_exec_access(ggas_exec_thread *, uint32_t, uint64_t, void *, uint32
 uint64_t ggas_exec_time(ggas_exec_thread *) { return 0; }
 
 // All blocks run at once.
+void ggas_exec_settle(ggas_exec_thread *) {}
 uint32_t ggas_exec_unstarted(ggas_exec_thread *) { return 0; }
 
 void *ggas_exec_shared(ggas_exec_thread *self, const void *key, size_t size, size_t align)

@@ -54,7 +54,7 @@ enum class ggas_signal { set, add };
 #include "impl/put_packed.h"
 
 /* This thread's puts, stores and atomics are performed. */
-GGAS_FN void ggas_quiet() { ggas_fence_system(); }
+GGAS_FN void ggas_quiet() { ggas_settle(); }
 
 #define GGAS_DEFINE_PUTS(scope)                                                                                        \
 	/* Copies `bytes` from this node's memory to `offset` of a node's part. */                                     \

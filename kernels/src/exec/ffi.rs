@@ -236,6 +236,18 @@ unsafe extern "C" fn ggas_exec_access(
     1
 }
 
+/// Waits until what kernels stored in trapped ranges is performed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ggas_exec_settle(this: *mut Thread) {
+    if this.is_null() || !trap::any() {
+        return;
+    }
+    let value = ptr::NonNull::dangling().as_ptr();
+    let access = Access { kind: trap::Kind::Settle, address: 0, value, len: 0 };
+    // SAFETY: kernels pass ggas_exec_self.
+    unsafe { suspend(this, Event::Access(access)) };
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ggas_exec_time(this: *mut Thread) -> u64 {
     // SAFETY: kernels pass ggas_exec_self, whose block lives as long as they run.

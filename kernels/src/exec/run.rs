@@ -16,6 +16,7 @@ use super::stack::PooledStack;
 use super::{CpuConfig, Pulse};
 use crate::image;
 use crate::launch::{Launch, LaunchError, MAX_BLOCK};
+use crate::trap;
 
 /// Set once a worker had to be left behind: kernel memory is never freed from then on.
 static LEAKED: AtomicBool = AtomicBool::new(false);
@@ -220,6 +221,15 @@ impl CpuRun {
             return Err(failure);
         }
         if all_done {
+            drop(state);
+            // As after kernels of a GPU, whoever hears of the end finds what they stored. Of nodes that do not answer stores are lost.
+            if let Err(failed) = trap::settle() {
+                tracing::debug!(
+                    "stores of kernels that ended may not have come: {}: {}",
+                    failed.place,
+                    failed.source
+                );
+            }
             return Ok(());
         }
         state.waits.sort();

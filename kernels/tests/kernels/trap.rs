@@ -130,3 +130,41 @@ fn a_range_waits_for_accesses_under_way() {
         kernel.join().unwrap().unwrap();
     });
 }
+
+/// Performs stores when it is asked whether they are.
+#[derive(Default)]
+struct Posted {
+    under_way: Mutex<u64>,
+    performed: Mutex<u64>,
+}
+
+impl TrapTarget for Posted {
+    fn load(&self, _offset: u64, _into: &mut [u8]) -> Result<(), TrapError> {
+        Err("no loads".into())
+    }
+
+    fn store(&self, _offset: u64, _from: &[u8]) -> Result<(), TrapError> {
+        *self.under_way.lock().unwrap() += 1;
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<(), TrapError> {
+        *self.performed.lock().unwrap() += std::mem::take(&mut *self.under_way.lock().unwrap());
+        Ok(())
+    }
+
+    fn place(&self, offset: u64) -> String {
+        format!("{offset}")
+    }
+}
+
+/// As on a GPU, whose stores to others are performed then; a target that fails takes nothing from the others.
+#[test]
+fn what_kernels_stored_is_performed_when_they_have_ended() {
+    let (cpu, target) = (Processor::cpu(), Arc::new(Posted::default()));
+    let trap = Trap::new(BYTES, target.clone()).unwrap();
+    for round in 1..4 {
+        poke(&cpu, trap.address(), 8, 10).unwrap();
+        assert_eq!(*target.performed.lock().unwrap(), 8 * round);
+    }
+}

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use extoll_abi::Atomic;
@@ -143,12 +144,28 @@ pub(crate) struct Shape {
 struct Trapped {
     smfu: Arc<dyn SmfuWindow>,
     nodes: Vec<u16>,
+    /// By member.
+    stores: Vec<Stores>,
     stride: u64,
     timeout: Duration,
     atomics: bool,
 }
 
+/// Posted accesses to a member's part: how many went, and how many of them are known to be performed.
+#[derive(Default)]
+struct Stores {
+    went: AtomicU64,
+    done: AtomicU64,
+}
+
 impl Trapped {
+    /// One more that nobody answers went to where `offset` is.
+    fn went(&self, offset: u64) {
+        if let Some(stores) = self.stores.get((offset / self.stride) as usize) {
+            stores.went.fetch_add(1, Ordering::Release);
+        }
+    }
+
     /// Where some part is in GPU memory, an operation without a result on it would be lost.
     fn check_atomics(&self) -> Result<(), NoAtomics> {
         if self.atomics { Ok(()) } else { Err(NoAtomics) }
@@ -161,7 +178,9 @@ impl TrapTarget for Trapped {
     }
 
     fn store(&self, offset: u64, from: &[u8]) -> Result<(), TrapError> {
-        Ok(self.smfu.store(offset, from)?)
+        self.smfu.store(offset, from)?;
+        self.went(offset);
+        Ok(())
     }
 
     fn atomic(&self, offset: u64, atomic: Atomic) -> Result<u64, TrapError> {
@@ -171,7 +190,22 @@ impl TrapTarget for Trapped {
 
     fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), TrapError> {
         self.check_atomics()?;
-        Ok(self.smfu.reduce(offset, atomic)?)
+        self.smfu.reduce(offset, atomic)?;
+        self.went(offset);
+        Ok(())
+    }
+
+    /// A load comes behind the stores to its node. Of members that do not answer the others do not suffer.
+    fn settle(&self) -> Result<(), TrapError> {
+        let settle = |(member, stores): (u64, &Stores)| {
+            let went = stores.went.load(Ordering::Acquire);
+            if stores.done.load(Ordering::Acquire) < went {
+                self.smfu.load(member * self.stride, &mut [0], self.timeout)?;
+                stores.done.fetch_max(went, Ordering::AcqRel);
+            }
+            Ok(())
+        };
+        (0..).zip(&self.stores).map(settle).fold(Ok(()), Result::and)
     }
 
     fn place(&self, offset: u64) -> String {
@@ -219,7 +253,9 @@ impl Parts {
             (Some(pages), _) => Pages::Card(unsafe { processor.map_device(pages.as_ptr(), all) }?),
             (None, Processor::Cpu(_)) => {
                 let (smfu, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
-                Pages::Trapped(Trap::new(all, Arc::new(Trapped { smfu, nodes, stride, timeout, atomics }))?)
+                let stores = nodes.iter().map(|_| Stores::default()).collect();
+                let target = Trapped { smfu, nodes, stores, stride, timeout, atomics };
+                Pages::Trapped(Trap::new(all, Arc::new(target))?)
             }
             (None, _) => {
                 drop((smfu, memory));

@@ -23,13 +23,16 @@ pub struct JobFabric {
     far: Box<[bool]>,
     /// Whose packets are looked for first; by turns, so that neither waits for the other.
     turn: AtomicBool,
+    /// The process may have another card when this one goes.
+    stays: bool,
 }
 
 impl JobFabric {
-    /// Joins the two ends that a process has.
-    pub fn new(near: Arc<ProcessFabric>, hosts: Arc<HostsFabric>) -> Arc<JobFabric> {
+    /// Joins the two ends that a process has. When its card goes, the process leaves the network between hosts unless it `stays`, for
+    /// one card after the other.
+    pub fn new(near: Arc<ProcessFabric>, hosts: Arc<HostsFabric>, stays: bool) -> Arc<JobFabric> {
         let far = (0..near.nodes().count()).map(|node| near.is_far(node as u16)).collect();
-        Arc::new(JobFabric { near, hosts, far, turn: AtomicBool::new(false) })
+        Arc::new(JobFabric { near, hosts, far, turn: AtomicBool::new(false), stays })
     }
 
     /// The end on this host.
@@ -120,7 +123,10 @@ impl Fabric for JobFabric {
     }
 
     fn detach(&self, node: u16) {
-        self.hosts.detach(node);
+        match self.stays {
+            true => self.hosts.detach_card(),
+            false => self.hosts.detach(node),
+        }
         self.near.detach(node);
     }
 

@@ -208,6 +208,13 @@ impl HostsFabric {
         self.shared.on_loss(Box::new(told));
     }
 
+    /// The card goes, and what has come for it is dropped. The process stays, and may have another card: others hear nothing.
+    pub fn detach_card(&self) {
+        self.shared.detach();
+        self.shared.with_core(Core::clear_own);
+        while [Class::Request, Class::Response].into_iter().any(|class| self.shared.take(class).is_some()) {}
+    }
+
     /// Whether the card has taken all packets that have come.
     pub fn drained(&self) -> bool {
         !self.shared.seen.has_arrivals()

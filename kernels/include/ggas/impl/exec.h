@@ -63,6 +63,8 @@ void ggas_exec_mmio(struct ggas_exec_thread *self, uint64_t address, uint64_t va
 /* Access of 1 to 16 bytes, an atomic one of 4 or 8. Not 0: the address is trapped, and it is done; one that fails never returns, and ends the launch.
  * 0: it is memory, and nothing was done. */
 uint32_t ggas_exec_access(struct ggas_exec_thread *self, uint32_t op, uint64_t address, void *value, uint32_t bytes);
+/* What kernels stored at trapped addresses before, and what they reduced there, is performed; one that fails never returns, and ends the launch. */
+void ggas_exec_settle(struct ggas_exec_thread *self);
 /* The device clock where time is virtual, in nanoseconds. */
 uint64_t ggas_exec_time(struct ggas_exec_thread *self);
 /* Blocks of the grid that have not started. */

@@ -153,6 +153,8 @@ GGAS_FN void ggas_fence_system()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
+/* Stores of a GPU are performed behind a fence. */
+GGAS_FN void ggas_settle() { ggas_fence_system(); }
 GGAS_FN void ggas_fence_sequential()
 {
 	asm volatile("fence.sc.sys;" ::: "memory");

@@ -209,6 +209,13 @@ inline void ggas_fence_system()
 }
 
 inline void ggas_fence_sequential() { ggas_fence_system(); }
+inline void ggas_settle()
+{
+	ggas_fence_system();
+	/* None are trapped in most programs. */
+	if (__builtin_expect(__atomic_load_n(&ggas_exec_traps[1], __ATOMIC_RELAXED) != 0, 0))
+		ggas_exec_settle(ggas_exec_self);
+}
 
 /* ThreadSanitizer does not model these fences either: the loads and stores have the order. */
 template <class T> inline T ggas_load_watched(const T *p) { return ggas_load_acquire(p); }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_sim::across::JobFabric;
 use extoll_sim::faults::{FaultError, Faults};
 use extoll_sim::hosts::{HostsError, HostsFabric, HostsFileError};
 use extoll_sim::memory::Lengths;
@@ -15,6 +14,7 @@ use extoll_sim::{Driver, Fabric, HostMemory, Memory, Nic, NicConfig, NicError, N
 use ggas_clock::Clock;
 use ggas_members::{JobError, Member, Members, Shape, ShapeError};
 
+use super::ends::Ends;
 use super::network::{Joined, SimNetwork, TorusNodes};
 use super::node::{Node, NodeConfig, SimDevice};
 use super::peers::Peers;
@@ -227,20 +227,24 @@ impl SimBuilder {
     /// # Errors
     /// As there; [`BuildError::Join`], [`BuildError::Hosts`].
     pub fn join_as(self, member: Arc<Member>) -> Result<SimNetwork, BuildError> {
-        let (hosts, node) = (member.hosts_of_job(), member.node());
-        let near = ProcessFabric::join(member)?;
-        let Some(hosts) = hosts else { return self.join(near) };
-        let hosts = HostsFabric::of_job(hosts)?;
-        let member = Arc::downgrade(near.member());
-        hosts.on_loss(move |process| {
-            if let Some(member) = member.upgrade() {
-                member.lost_far(process.into());
-            }
-        });
+        self.join_by(&Ends::join(member)?, false)
+    }
+
+    /// The same on ends that the process keeps, for one node after the other: it leaves the network between hosts with the last
+    /// of ends and nodes, and not when a node goes.
+    ///
+    /// # Errors
+    /// As for [`join`](Self::join).
+    pub fn join_ends(self, ends: &Ends) -> Result<SimNetwork, BuildError> {
+        self.join_by(ends, true)
+    }
+
+    fn join_by(self, ends: &Ends, stays: bool) -> Result<SimNetwork, BuildError> {
+        let near = ends.near.clone();
+        let Some((both, hosts)) = ends.both(stays) else { return self.join(near) };
         buffer::use_arena(near.arena());
         let (memory, driver) = (HostMemory::new(), self.driver());
-        let both = JobFabric::new(near.clone(), hosts.clone());
-        let config = self.config(node, &memory, &driver, both, Some(near.nodes().clone()));
+        let config = self.config(ends.node(), &memory, &driver, both, Some(near.nodes().clone()));
         let device = self.start(config, &memory, Peers::Job(near.clone(), hosts.clone()))?;
         Ok(SimNetwork { devices: vec![device], joined: Joined::Job(vec![near], hosts) })
     }

@@ -6,6 +6,7 @@
 
 mod builder;
 mod copier;
+mod ends;
 mod flush;
 mod network;
 mod node;
@@ -23,6 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use builder::{BuildError, FabricKind, Progress, SimBuilder};
 pub use copier::device_range;
+pub use ends::Ends;
 pub use extoll_sim::Simulation;
 pub use extoll_sim::faults::{Event, FaultError, Faults};
 pub use extoll_sim::hosts::{HostsError, HostsFabric, HostsFile, HostsFileError};

@@ -12,7 +12,7 @@ use ggas_rma::Node;
 use ggas_selftest::args::{
     SELFTEST_ACCESS_ADD, SELFTEST_ACCESS_ATOMICS, SELFTEST_ACCESS_CAS, SELFTEST_ACCESS_FETCH,
     SELFTEST_ACCESS_ORDER, SELFTEST_PUT_BLOCK, SELFTEST_PUT_GRID, SELFTEST_PUT_THREAD, SELFTEST_WINDOW_OUT,
-    selftest_access, selftest_put, selftest_window,
+    gputest_poke, selftest_access, selftest_put, selftest_window,
 };
 use ggas_window::{Atomic, Mapping, Operation, Width, Window, WindowError};
 use ggas_wire::{WireError, choose};
@@ -205,6 +205,34 @@ fn signals_are_added_over_hosts() {
             start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
             let ended = [0, 8].map(|at| results.load_u64(at).expect("in range"));
             assert_eq!(ended, [0, 0], "form {form}: {:?}", own.report());
+            job.barrier(SOON).expect("all");
+        }
+    });
+}
+
+/// As between GPUs: whoever hears, by whatever way, that a kernel has ended finds what it stored.
+#[test]
+fn what_kernels_stored_is_there_when_they_have_ended() {
+    job("what_kernels_stored_is_there_when_they_have_ended", &[0, 1], 1, None, |job| {
+        const WORDS: u64 = 4000;
+        let process = Process::new(job);
+        let rank = job.rank() as usize;
+        let window = process.window(job, 8 * WORDS as usize).expect("a window");
+        let base = window.member(rank).and_then(|own| own.pointer_of(1)).expect("an address");
+        for round in 0..20 {
+            let value = round * WORDS;
+            if rank == 0 {
+                let args = gputest_poke { base, stride: 8, parts: WORDS, value };
+                // SAFETY: the structure of this kernel; the window outlives the wait.
+                let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_gputest_poke", 1, 1, &args) };
+                start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
+            }
+            job.barrier(SOON).expect("all");
+            if rank == 1 {
+                let there =
+                    |word: &u64| window.load_u64(rank, 8 * *word as usize).expect("mine") == value + word;
+                assert_eq!((0..WORDS).filter(there).count() as u64, WORDS, "round {round}");
+            }
             job.barrier(SOON).expect("all");
         }
     });
