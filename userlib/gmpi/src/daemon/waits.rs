@@ -92,6 +92,12 @@ impl Daemon {
         }
     }
 
+    /// Whether a call waits for requests of which one is open.
+    pub(super) fn waits_for_open(&mut self, waiting: &Waiting) -> bool {
+        let Waiting::Requests(asked) = waiting else { return false };
+        asked.handles.iter().any(|handle| self.requests.look(*handle, &mut *self.carrier) == Progress::Open)
+    }
+
     /// Looks at requests and completes what is wanted: then those are closed, and their statuses are told. In no other case is one closed.
     /// `deadline`: of a call that waits; `None`: of one that tests.
     pub(super) fn look_at(&mut self, port: usize, asked: Asked, deadline: Option<Instant>) -> Outcome {

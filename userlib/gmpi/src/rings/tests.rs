@@ -6,6 +6,20 @@ use std::collections::HashSet;
 use super::*;
 use crate::PLACEMENTS;
 
+impl Rings {
+    /// Writes an attribute, as a kernel does.
+    pub(crate) fn ask(&self, number: u64, elements: &[u64]) -> Result<(), GmpiError> {
+        for (index, element) in elements.iter().enumerate() {
+            let at = self.element(0, number, index);
+            self.store.store(at, *element)?;
+            if self.form == GMPI_FORM_TAGGED {
+                self.store.store(at + 8, number + 1)?;
+            }
+        }
+        if self.form == GMPI_FORM_TAGGED { Ok(()) } else { self.store.store(self.counter(0), number + 1) }
+    }
+}
+
 /// What the kernel does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kernel {
