@@ -151,6 +151,8 @@ pub fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         return over_hosts::run(args.over_hosts()?, signals);
     }
     let (processes, per_node) = args.shape()?;
+    // Before hours of a run are for nothing.
+    ggas_members::Trace::can_be_written().map_err(Failure::Usage)?;
     let (program, arguments) =
         args.program.split_first().ok_or_else(|| Failure::Usage("name a program after --".into()))?;
     let mut launch = Launch::new(program)

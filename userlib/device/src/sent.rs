@@ -2,27 +2,26 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, TryLockError, Weak};
+use std::sync::Arc;
 
 use extoll_abi::{Address, Descriptor, Modifier, Request, VeloHeader};
-use ggas_clock::Clock;
-use ggas_members::Trace;
+use ggas_members::{Lasting, Trace};
 
 use crate::Device;
 
 /// Bytes of a notification, and of the operands of a lock operation.
 const WORD: u64 = 8;
 
-/// Counts what the host of this process sends to others and gets from them. In the process's trace once it is written, it goes, or the
+/// Counts what the host of this process sends to others and gets from them. In the process's trace once it goes or ends, or the
 /// process ends by `exit`.
 pub struct Sent {
     device: Arc<dyn Device>,
-    counts: Mutex<Counts>,
+    counts: Lasting<Counts>,
 }
 
 struct Counts {
     trace: Trace,
+    device: Arc<dyn Device>,
     /// To and from ports that nobody had when something was sent there: bytes, and how often.
     unknown: HashMap<Address, [[u64; 2]; 2]>,
 }
@@ -36,29 +35,12 @@ pub fn trace_of(device: &dyn Device) -> Option<Trace> {
     Trace::asked(None, number, ranks)
 }
 
-/// Of all that are there, for the end of the process.
-static ALL: Mutex<Vec<Weak<Sent>>> = Mutex::new(Vec::new());
-/// The process that has them.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Looks at a lock as the process ends.
-const TRIES: u32 = 100_000;
-static AT_EXIT: Once = Once::new();
-
 impl Sent {
     /// Of the process that has a device, if `GGAS_TRACE` asks for it.
     pub fn asked(device: &Arc<dyn Device>) -> Option<Arc<Sent>> {
         let trace = trace_of(&**device)?;
-        PROCESS.store(std::process::id(), Ordering::Relaxed);
-        let counts = Mutex::new(Counts { trace, unknown: HashMap::new() });
-        let sent = Arc::new(Sent { device: device.clone(), counts });
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|one| one.strong_count() > 0);
-        all.push(Arc::downgrade(&sent));
-        // SAFETY: the handler needs nothing but statics.
-        AT_EXIT.call_once(|| unsafe {
-            libc::atexit(write_all);
-        });
-        Some(sent)
+        let counts = Counts { trace, device: device.clone(), unknown: HashMap::new() };
+        Some(Arc::new(Sent { device: device.clone(), counts: Lasting::new(counts) }))
     }
 
     /// Counts a descriptor that was posted: what a put or get moves, and the words of other commands. To a multicast group it counts
@@ -86,50 +68,28 @@ impl Sent {
     /// Counts bytes to or from the process that has a port.
     fn moved(&self, port: Address, bytes: u64, is_got: bool) {
         let process = self.device.process_of(port);
-        let mut counts = self.counts();
-        match process {
+        self.counts.with(|counts| match process {
             Some(process) => counts.add(process, [bytes, 1], is_got),
             None => {
                 let sum = &mut counts.unknown.entry(port).or_default()[usize::from(is_got)];
                 *sum = [sum[0].saturating_add(bytes), sum[1] + 1];
             }
-        }
+        });
     }
 
     /// Counts bytes to a process, which went there in some other way.
     pub fn to(&self, process: u32, bytes: u64) {
-        self.counts().add(process, [bytes, 1], false);
+        self.counts.with(|counts| counts.add(process, [bytes, 1], false));
     }
 
     /// Counts bytes from a process.
     pub fn got(&self, process: u32, bytes: u64) {
-        self.counts().add(process, [bytes, 1], true);
+        self.counts.with(|counts| counts.add(process, [bytes, 1], true));
     }
 
-    /// Writes the trace as far as it is.
-    pub fn write(&self) {
-        // In a child made by fork the lock may be a thread's that it has not.
-        if is_own() {
-            self.write_counts(self.counts());
-        }
-    }
-
-    fn write_counts(&self, mut counts: MutexGuard<'_, Counts>) {
-        let unknown = std::mem::take(&mut counts.unknown);
-        for (port, sums) in unknown {
-            let Some(process) = self.device.process_of(port) else {
-                tracing::warn!("a trace is not complete: whose port {port} is, nobody knows");
-                continue;
-            };
-            for (sum, is_got) in sums.into_iter().zip([false, true]) {
-                counts.add(process, sum, is_got);
-            }
-        }
-        counts.trace.write();
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing is counted any more. Does nothing in a child made by `fork`.
+    pub fn end(&self) {
+        self.counts.end();
     }
 }
 
@@ -142,41 +102,20 @@ impl Counts {
     }
 }
 
-/// Programs may end without closing what they opened.
-extern "C" fn write_all() {
-    if !is_own() {
-        return;
-    }
-    let all = soon(&ALL).map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
-    for sent in all.iter().filter_map(Weak::upgrade) {
-        match soon(&sent.counts) {
-            Some(counts) => sent.write_counts(counts),
-            None => tracing::warn!("a trace is not complete: the process ended while something was posted"),
-        }
-    }
-}
-
-/// Whether the process is the one that has the counts, and not a child of it made by fork.
-fn is_own() -> bool {
-    PROCESS.load(Ordering::Relaxed) == std::process::id()
-}
-
-/// A lock that others have for a moment, or that what `exit` has interrupted has.
-fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    let clock = Clock::real();
-    (0..TRIES).find_map(|_| match lock.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            clock.yield_now();
-            None
-        }
-    })
-}
-
-impl Drop for Sent {
+impl Drop for Counts {
     fn drop(&mut self) {
-        self.write();
+        if !self.trace.is_own() {
+            return;
+        }
+        for (port, sums) in std::mem::take(&mut self.unknown) {
+            let Some(process) = self.device.process_of(port) else {
+                tracing::warn!("a trace is not complete: whose port {port} is, nobody knows");
+                continue;
+            };
+            for (sum, is_got) in sums.into_iter().zip([false, true]) {
+                self.add(process, sum, is_got);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who sends how much to whom.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::there_are;
 use crate::{MapError, counted};
@@ -13,6 +13,8 @@ pub struct Pattern {
     bytes: Vec<u64>,
     /// Of a network's processes their numbers.
     processes: Option<Vec<usize>>,
+    /// Files of a trace that are not in it.
+    left_out: Vec<PathBuf>,
 }
 
 impl Pattern {
@@ -28,7 +30,7 @@ impl Pattern {
             let message = format!("{ranks} ranks: use 1 to {}", Self::MOST_RANKS);
             return Err(MapError::Pattern { origin: "the pattern".to_owned(), message });
         }
-        Ok(Pattern { ranks, bytes: vec![0; ranks * ranks], processes: None })
+        Ok(Pattern { ranks, bytes: vec![0; ranks * ranks], processes: None, left_out: Vec::new() })
     }
 
     /// Reads a matrix: a line for each sender, in it a number for each receiver, separated by spaces or commas. Empty lines, and
@@ -87,6 +89,15 @@ impl Pattern {
         self.processes.as_deref()
     }
 
+    /// Of a traced run: files of the same prefix that other runs have left, which do not count.
+    pub fn left_out(&self) -> &[PathBuf] {
+        &self.left_out
+    }
+
+    pub(crate) fn without(self, left_out: Vec<PathBuf>) -> Pattern {
+        Pattern { left_out, ..self }
+    }
+
     pub(crate) fn of_processes(self, processes: Vec<usize>) -> Pattern {
         Pattern { processes: Some(processes), ..self }
     }
@@ -126,7 +137,8 @@ impl Pattern {
     pub(crate) fn among(&self, ranks: &[usize]) -> Pattern {
         let bytes = ranks.iter().flat_map(|from| ranks.iter().map(|to| self.bytes(*from, *to))).collect();
         let processes = |all: &Vec<usize>| ranks.iter().map(|rank| all[*rank]).collect();
-        Pattern { ranks: ranks.len(), bytes, processes: self.processes.as_ref().map(processes) }
+        let (processes, left_out) = (self.processes.as_ref().map(processes), self.left_out.clone());
+        Pattern { ranks: ranks.len(), bytes, processes, left_out }
     }
 
     /// What both send.
@@ -138,7 +150,7 @@ impl Pattern {
             return Err(MapError::Unlike { one: self.ranks, other: other.ranks });
         }
         let bytes = self.bytes.iter().zip(&other.bytes).map(|(a, b)| a.saturating_add(*b)).collect();
-        Ok(Pattern { ranks: self.ranks, bytes, processes: self.processes.clone() })
+        Ok(Pattern { bytes, ..self.clone() })
     }
 
     /// The file that [`load`](Self::load) reads.

@@ -133,6 +133,7 @@ impl Job {
         job.member.start(place.meet.as_ref(), timeout)?;
         // Nobody goes on while others have not begun: who joins then is of this run (see `words::begin`).
         job.member.barrier(deadline.saturating_duration_since(Clock::REAL.now()).max(SLACK))?;
+        job.member.name_run();
         Ok(job)
     }
 

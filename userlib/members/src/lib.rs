@@ -61,7 +61,7 @@ pub use place::{DEFAULT_NETWORK, is_quiet};
 pub use post::Handler;
 pub use shape::{MEMBERS, NODES_MAX, NetworkShape, PROCESSES_MAX, Shape, ShapeError};
 pub use table::{MemberId, PeerState};
-pub use trace::Trace;
+pub use trace::{Lasting, Trace};
 pub use watched::LossGuard;
 
 /// Most bytes that a process can pass to an [`exchange`](Job::exchange), or publish.

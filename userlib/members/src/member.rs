@@ -20,7 +20,7 @@ use crate::post::{Handler, Postman};
 use crate::seat::{private_name, take_seat};
 use crate::shape::{NetworkShape, Shape};
 use crate::table::{MemberId, PeerState};
-use crate::{EXCHANGE_MAX, JobError, MemberInfo, futex, published};
+use crate::{EXCHANGE_MAX, JobError, MemberInfo, futex, published, trace, words};
 
 /// Who asks for the ends of members first: transports.
 const FIRST: u64 = 0;
@@ -150,6 +150,10 @@ impl Member {
             JobError::system("start a thread (`ulimit -u` and `ulimit -v` limit them)")(source)
         })?;
         let calls = rank.map(|rank| Collective::of(&network, rank));
+        if rank.is_some() {
+            // Ranks that wait for no others may come one after the other.
+            trace::run::is_of(format!("{:016x}", network.table.token()));
+        }
         let departures = Arc::new(AtomicU32::new(0));
         let count = departures.clone();
         postman.post.on_gone(
@@ -335,6 +339,17 @@ impl Member {
             JobError::Timeout { waiting_for, .. } => JobError::Missing { ranks_missing: waiting_for, waited },
             error => error,
         })
+    }
+
+    /// Says what names this run of a job, alike on all ranks, once all have begun.
+    pub(crate) fn name_run(&self) {
+        let table = &self.network.table;
+        let name = match (self.far.get(), self.rank) {
+            (Some(far), _) => Some(format!("{:016x}", far.first())),
+            (None, Some(rank)) => Some(format!("{:016x}-{}", table.token(), words::run(table, rank))),
+            (None, None) => None,
+        };
+        name.into_iter().for_each(trace::run::is_of);
     }
 
     /// Members of this host.

@@ -58,13 +58,12 @@ const RUN: u32 = 32;
 /// beginning on; all count its calls alike, whatever earlier programs of the rank had called, or had not come to call.
 /// While somebody waits for the others to begin, who comes is of that run; else it begins the next one.
 pub(crate) fn begin(table: &Table, rank: u32) {
-    let run = |rank: u32| of(table, rank).entered.load(Ordering::Acquire) >> RUN;
-    let newest = table.shape.rank_slots().map(run).max().unwrap_or(0);
+    let newest = table.shape.rank_slots().map(|rank| run(table, rank)).max().unwrap_or(0);
     let begins = |other: u32| {
         let calls = of(table, other).entered.load(Ordering::Acquire) & ((1 << RUN) - 1);
         other != rank
             && matches!(table.last(other), Some((_, PeerState::Joined)))
-            && (run(other), calls <= BEGINNING) == (newest, true)
+            && (run(table, other), calls <= BEGINNING) == (newest, true)
     };
     let run = if table.shape.rank_slots().any(begins) { newest } else { newest + 1 };
     let own = of(table, rank);
@@ -73,6 +72,11 @@ pub(crate) fn begin(table: &Table, rank: u32) {
     if own.sleepers.load(Ordering::SeqCst) != 0 {
         futex::wake_shared(own.entered);
     }
+}
+
+/// Which run of the job a rank is in: see [`begin`].
+pub(crate) fn run(table: &Table, rank: u32) -> u64 {
+    of(table, rank).entered.load(Ordering::Acquire) >> RUN
 }
 
 /// The first rank that has not entered call `epoch` and never will.

@@ -110,7 +110,7 @@ impl Endpoint {
     ) -> Result<Endpoint, QueuesError> {
         let ports = open_ports(member, node, processor, config)?;
         let memory = processor.alloc(size_of::<ggas_queues>())?;
-        let words = moves.as_ref().map(|moves| moves.words(0));
+        let words = moves.as_ref().map(Moves::words);
         let report = ReportCell::with_words(processor, words.as_ref().map_or(&[], |words| words))?;
         let armed = AtomicBool::new(false);
         Ok(Endpoint { processor: processor.clone(), ports, memory, report, moves, armed })

@@ -163,7 +163,7 @@ impl Core {
             return Ok(self.device.close()?);
         }
         if let Some(sent) = &self.sent {
-            sent.write();
+            sent.end();
         }
         let drained = self.drain(self.config.post_timeout);
         self.device.close()?;

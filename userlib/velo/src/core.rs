@@ -154,7 +154,7 @@ impl Core {
             return Ok(self.device.close()?);
         }
         if let Some(sent) = &self.sent {
-            sent.write();
+            sent.end();
         }
         let drained = self.drain();
         self.device.close()?;

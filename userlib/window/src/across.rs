@@ -1,6 +1,7 @@
 //! Windows across the processes of a job: each process is one member and has one part.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ggas_device::{HostBuffer, SharedMemory};
@@ -53,6 +54,7 @@ impl Window {
             }
             _ => setup.parts(&plan, processor, bytes)?,
         };
+        let parts = Arc::new(parts);
         let mut info = WindowInfo {
             mapped: parts.mapping(),
             atomics: parts.atomics(),

@@ -66,7 +66,7 @@ impl Window {
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
         let shape = Shape { stride, bytes, in_host_memory: gpu_of(processor).is_none() };
-        let parts = Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?;
+        let parts = Arc::new(Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?);
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let asked = (rank, trace_of(&**node.device()).map(Asked::Nodes));

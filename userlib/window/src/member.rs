@@ -1,6 +1,5 @@
 //! A window as one of its members sees it.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use extoll_abi::Atomic;
@@ -143,8 +142,7 @@ impl<'a> Member<'a> {
     /// Where somebody asks what the member's kernels move ([`Moves`](crate::Moves)): what has to be behind another report of theirs that counts for this
     /// window. While the window lives.
     pub fn trace_words(&self) -> Option<TraceWords> {
-        let traced = self.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
-        traced.as_ref().map(|traced| traced.words(self.window.info.bytes))
+        self.part.traced.as_ref()?.with(|traced| traced.words())
     }
 
     /// What a kernel's wait on this member's window reported, if one failed.

@@ -81,7 +81,7 @@ impl Rings {
     pub fn clear(&self, window: &Window) -> Result<(), WindowError> {
         self.check(window)?;
         let end = self.end(window.len()).unwrap_or(self.offset);
-        window.trace_rings(Some(self.offset..end))?;
+        window.trace_rings(&(self.offset..end))?;
         let zeros = vec![0; (end - self.offset).min(1 << 20)];
         for member in window.local() {
             let mut at = self.offset;

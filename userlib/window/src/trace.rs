@@ -2,17 +2,27 @@
 
 use std::mem::offset_of;
 use std::ops::Range;
+use std::sync::Arc;
 
 use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_traced, ggas_traced_node};
 use ggas_kernels::{KernelMem, MemoryError, Processor};
-use ggas_members::Trace;
+use ggas_members::{Lasting, Trace};
 use ggas_rma::{Node, ReportCell};
 
 use crate::WindowError;
+use crate::memory::{At, Parts};
 
-/// What kernels of a process move to and from each other one: they count it, and it is in the process's trace once this goes.
+/// What kernels of a process move to and from each other one: they count it, and it is in the process's trace once this goes, or the process
+/// ends by `exit`.
 #[derive(Debug)]
 pub struct Moves {
+    words: TraceWords,
+    _counts: Lasting<Counts>,
+}
+
+/// The same until then.
+#[derive(Debug)]
+struct Counts {
     trace: Trace,
     of: Members,
     /// `struct ggas_traced_node` by member.
@@ -47,17 +57,26 @@ impl Moves {
     /// # Errors
     /// No memory of the processor.
     pub fn asked(processor: &Processor, rank: usize, nodes: usize) -> Result<Option<Moves>, MemoryError> {
-        let of = || Members { own: rank, len: nodes, nodes: None };
-        Trace::asked(None, rank, Some(nodes)).map(|trace| Moves::new(trace, processor, of())).transpose()
+        let Some(trace) = Trace::asked(None, rank, Some(nodes)) else { return Ok(None) };
+        let of = Members { own: rank, len: nodes, nodes: None };
+        let counts = Counts::new(trace, processor, of)?;
+        Ok(Some(Moves { words: counts.words(0), _counts: Lasting::new(counts) }))
     }
 
-    fn new(trace: Trace, processor: &Processor, of: Members) -> Result<Moves, MemoryError> {
+    /// `struct ggas_traced` of no window, to be behind a report of the kernels.
+    pub fn words(&self) -> TraceWords {
+        self.words
+    }
+}
+
+impl Counts {
+    fn new(trace: Trace, processor: &Processor, of: Members) -> Result<Counts, MemoryError> {
         let counts = processor.alloc(of.len * size_of::<ggas_traced_node>())?;
-        Ok(Moves { trace, of, counts })
+        Ok(Counts { trace, of, counts })
     }
 
-    /// `struct ggas_traced` of a window of so many bytes, to be behind a report of the kernels.
-    pub fn words(&self, bytes: usize) -> TraceWords {
+    /// `struct ggas_traced` of a window of so many bytes.
+    fn words(&self, bytes: usize) -> TraceWords {
         let mut words = [0; size_of::<ggas_traced>() / 8];
         words[offset_of!(ggas_traced, size) / 8] = bytes as u64;
         words[offset_of!(ggas_traced, counts) / 8] = self.counts.address();
@@ -93,20 +112,34 @@ impl Moves {
     }
 }
 
-impl Drop for Moves {
+impl Drop for Counts {
     fn drop(&mut self) {
+        if !self.trace.is_own() {
+            return;
+        }
         if let Err(error) = self.add() {
-            tracing::warn!("a trace is not complete: {error}");
+            self.trace.lose(&format!("what kernels counted cannot be read: {error}"));
         }
     }
 }
 
-/// What the kernels of a member of this process move.
+/// What the kernels of a member of this process move. Lines of rings and the rest are in its trace once this goes.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    moves: Moves,
+    moves: Counts,
     /// Lines of rings that were counted before they were cleared.
     before: Vec<u64>,
+    /// Where the rings are that kernels opened, and the report behind which they note them.
+    part: OwnPart,
+    report: Arc<ReportCell>,
+}
+
+/// A member's own part of a window.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnPart {
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) stride: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Rings that kernels opened.
@@ -130,9 +163,21 @@ fn ring_bytes(at: usize) -> usize {
 }
 
 impl Traced {
-    pub(crate) fn new(trace: Trace, processor: &Processor, of: Members) -> Result<Traced, MemoryError> {
+    pub(crate) fn new(
+        trace: Trace,
+        processor: &Processor,
+        of: Members,
+        part: OwnPart,
+    ) -> Result<Traced, WindowError> {
         let before = vec![0; of.len];
-        Ok(Traced { moves: Moves::new(trace, processor, of)?, before })
+        let moves = Counts::new(trace, processor, of)?;
+        let report = Arc::new(ReportCell::with_words(processor, &moves.words(part.bytes))?);
+        Ok(Traced { moves, before, part, report })
+    }
+
+    /// The report of the window's kernels.
+    pub(crate) fn report(&self) -> &Arc<ReportCell> {
+        &self.report
     }
 
     /// The host moved bytes to another member, or got them from there.
@@ -140,42 +185,49 @@ impl Traced {
         self.moves.moved(member, [bytes as u64, u64::from(bytes > 0)], is_got);
     }
 
-    /// As of [`Moves::words`].
-    pub(crate) fn words(&self, bytes: usize) -> TraceWords {
-        self.moves.words(bytes)
+    /// As of [`Moves::words`], of this window.
+    pub(crate) fn words(&self) -> TraceWords {
+        self.moves.words(self.part.bytes)
     }
 
-    /// Adds what was put into rings that kernels opened, or those that begin in `only`, by `word` of this member's part: these are cleared then, or
-    /// the window goes. As they closed them: of one that is open it does not count what came since.
-    pub(crate) fn rings(
-        &mut self,
-        report: &ReportCell,
-        only: Option<Range<usize>>,
-        word: impl Fn(usize) -> Result<u64, WindowError>,
-    ) -> Result<(), WindowError> {
-        let all: Vec<Opened> =
-            (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(report, at)).collect();
+    /// A word of this member's part. As it is read where it lies nothing is counted.
+    fn word(&self, offset: usize) -> Result<u64, WindowError> {
+        let OwnPart { parts, stride, bytes } = &self.part;
+        if !offset.is_multiple_of(8) {
+            return Err(WindowError::Unaligned(offset));
+        }
+        if offset.checked_add(8).is_none_or(|end| end > *bytes) {
+            return Err(WindowError::Range { offset, len: 8, bytes: *bytes });
+        }
+        parts.load_u64(self.moves.of.own, At { offset, stride: *stride })
+    }
+
+    /// Adds what was put into rings that kernels opened, or those that begin in `only`: these are cleared then, or the window goes.
+    /// As they closed them: of one that is open it does not count what came since.
+    pub(crate) fn rings(&mut self, only: Option<Range<usize>>) -> Result<(), WindowError> {
+        let all: Vec<Opened> = (0..GGAS_TRACED_RINGS as usize).map_while(|at| self.opened(at)).collect();
         for Opened { at, offset, each, lanes } in all {
             let number = lanes * self.moves.of.len;
             let begins_in =
                 |ring: &usize| only.as_ref().is_none_or(|only| only.contains(&(offset + ring * each)));
             let mut counted = 0;
             for ring in (0..number).filter(begins_in) {
+                let new = self.word(offset + ring * each + LINES)?;
                 let lines = &mut self.before[ring % self.moves.of.len];
-                *lines = lines.saturating_add(word(offset + ring * each + LINES)?);
+                *lines = lines.saturating_add(new);
                 counted += 1;
             }
             if counted == number {
                 // Their place may be used for something else now: there are none until a kernel opens them again.
-                report.set_word(ring_bytes(at), 0);
+                self.report.set_word(ring_bytes(at), 0);
             }
         }
         Ok(())
     }
 
-    fn opened(&self, report: &ReportCell, at: usize) -> Option<Opened> {
-        let key = report.word(offset_of!(ggas_traced, rings) / 8 + at);
-        let bytes = report.word(ring_bytes(at)) as usize;
+    fn opened(&self, at: usize) -> Option<Opened> {
+        let key = self.report.word(offset_of!(ggas_traced, rings) / 8 + at);
+        let bytes = self.report.word(ring_bytes(at)) as usize;
         let each = STATE + (16 << (key & 0xff));
         (key > 0).then(|| Opened {
             at,
@@ -184,15 +236,21 @@ impl Traced {
             lanes: bytes / (each * self.moves.of.len),
         })
     }
+}
 
-    /// Whether there may have been more rings than are counted.
-    pub(crate) fn is_full(&self, report: &ReportCell) -> bool {
-        self.opened(report, GGAS_TRACED_RINGS as usize - 1).is_some()
-    }
-
-    /// Adds the lines of rings to the rest, which is written as this goes.
-    pub(crate) fn finish(mut self) {
-        for (member, lines) in self.before.into_iter().enumerate() {
+impl Drop for Traced {
+    fn drop(&mut self) {
+        if !self.moves.trace.is_own() {
+            return;
+        }
+        if let Err(error) = self.rings(None) {
+            self.moves.trace.lose(&format!("rings of a window cannot be read: {error}"));
+        }
+        // There may have been more rings than are counted.
+        if self.opened(GGAS_TRACED_RINGS as usize - 1).is_some() {
+            tracing::warn!("a trace counts {GGAS_TRACED_RINGS} sets of rings of a window, and none beyond");
+        }
+        for (member, lines) in std::mem::take(&mut self.before).into_iter().enumerate() {
             self.moves.moved(member, [OF_LINE.saturating_mul(lines), lines], false);
         }
     }

@@ -1,17 +1,17 @@
 //! Windows of the global address space.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::layout::{GGAS_TRACED_RINGS, ggas_window};
+use extoll_abi::layout::ggas_window;
 use ggas_device::SmfuWindow;
 use ggas_kernels::{KernelMem, Processor};
-use ggas_members::Trace;
+use ggas_members::{Lasting, Trace};
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
-use crate::trace::{Members, Traced};
+use crate::trace::{Members, OwnPart, Traced};
 use crate::{Member, WindowError, WindowInfo};
 
 /// Bound of the waits of kernels on a window, unless set.
@@ -55,7 +55,7 @@ pub struct Window {
     pub(crate) first: usize,
     /// Members in all processes.
     pub(crate) len: usize,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Arc<Parts>,
     pub(crate) info: WindowInfo,
     pub(crate) timeout: Duration,
 }
@@ -68,10 +68,9 @@ pub(crate) struct Part {
     pub(crate) processor: Processor,
     /// `struct ggas_window`.
     pub(crate) memory: KernelMem,
-    pub(crate) report: ReportCell,
+    pub(crate) report: Arc<ReportCell>,
     /// Where somebody asks what its kernels move, and the host in its place.
-    pub(crate) traced: Mutex<Option<Traced>>,
-    is_traced: bool,
+    pub(crate) traced: Option<Lasting<Traced>>,
 }
 
 /// A trace for which somebody asks.
@@ -130,6 +129,7 @@ impl Window {
         let nodes: Vec<u16> = members.iter().map(|(node, _)| node.id()).collect();
         let mut info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
+        let parts = Arc::new(parts);
         let members = members
             .iter()
             .enumerate()
@@ -145,7 +145,7 @@ impl Window {
     /// A member whose process died, where network devices carry accesses to its part and know of it: sooner, it may be, than
     /// the job does.
     pub fn lost_part(&self) -> Option<usize> {
-        match &self.parts {
+        match &*self.parts {
             Parts::Card(card) => card.lost(self.len),
             _ => None,
         }
@@ -311,7 +311,7 @@ impl Part {
         processor: &Processor,
         (rank, asked): (usize, Option<Asked>),
         nodes: &[u16],
-        parts: &Parts,
+        parts: &Arc<Parts>,
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
@@ -322,10 +322,12 @@ impl Part {
             Some(Asked::Ranks(trace)) => Some((trace, of(None, nodes.len()))),
             Some(Asked::Nodes(trace)) => Some((trace, of(Some((node.clone(), nodes.to_vec())), nodes.len()))),
         };
-        let traced = traced.map(|(trace, of)| Traced::new(trace, processor, of)).transpose()?;
-        let is_traced = traced.is_some();
-        let words = traced.as_ref().map(|traced| traced.words(info.bytes));
-        let report = ReportCell::with_words(processor, words.as_ref().map_or(&[], |words| words))?;
+        let part = || OwnPart { parts: parts.clone(), stride: info.stride, bytes: info.bytes };
+        let traced = traced.map(|(trace, of)| Traced::new(trace, processor, of, part())).transpose()?;
+        let report = match &traced {
+            Some(traced) => traced.report().clone(),
+            None => Arc::new(ReportCell::with_words(processor, &[])?),
+        };
         let memory = processor.alloc(size_of::<ggas_window>())?;
         let base = if info.mapped.is_ok() { parts.global(0, info.stride) } else { 0 };
         let window = ggas_window {
@@ -333,65 +335,36 @@ impl Part {
             local: parts.local(rank, info.stride),
             stride: info.stride as u64,
             // What is traced is looked at where others are refused.
-            size: if is_traced && info.mapped.is_ok() { 0 } else { info.bytes as u64 },
+            size: if traced.is_some() && info.mapped.is_ok() { 0 } else { info.bytes as u64 },
             node: rank as u32,
             nodes: nodes.len() as u32,
             report: report.address(),
             timeout_ns: timeout.as_nanos().try_into().unwrap_or(u64::MAX),
         };
         memory.write(0, bytes_of(&window))?;
-        let traced = Mutex::new(traced);
-        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report, traced, is_traced })
+        let traced = traced.map(Lasting::new);
+        Ok(Part { smfu, node: node.clone(), processor: processor.clone(), memory, report, traced })
     }
 
     /// As of [`Window::moved`].
     #[inline]
     pub(crate) fn moved(&self, member: usize, bytes: usize, is_got: bool) {
-        if self.is_traced {
-            self.count(member, bytes, is_got);
+        if let Some(traced) = &self.traced {
+            Part::count(traced, member, bytes, is_got);
         }
     }
 
     #[cold]
-    fn count(&self, member: usize, bytes: usize, is_got: bool) {
-        if let Some(traced) = &mut *self.traced.lock().unwrap_or_else(PoisonError::into_inner) {
-            traced.moved(member, bytes, is_got);
-        }
+    fn count(traced: &Lasting<Traced>, member: usize, bytes: usize, is_got: bool) {
+        traced.with(|traced| traced.moved(member, bytes, is_got));
     }
 }
 
 impl Window {
-    /// Counts what was put into rings of this process's members, or those that begin in `only`, which are cleared behind that.
-    pub(crate) fn trace_rings(&self, only: Option<Range<usize>>) -> Result<(), WindowError> {
-        for member in self.members() {
-            let mut traced = member.part.traced.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(traced) = &mut *traced {
-                // As it is read where it lies nothing is counted, whose lock this has.
-                let word = |offset| self.parts.load_u64(member.rank, self.locate_word(member.rank, offset)?);
-                traced.rings(&member.part.report, only.clone(), word)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        let rings = self.trace_rings(None);
-        for part in &self.members {
-            let traced = part.traced.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if traced.as_ref().is_some_and(|traced| traced.is_full(&part.report)) {
-                tracing::warn!(
-                    "a trace counts {GGAS_TRACED_RINGS} sets of rings of a window, and none beyond"
-                );
-            }
-            if let Some(traced) = traced {
-                traced.finish();
-                if let Err(error) = &rings {
-                    tracing::warn!("a trace is not complete: {error}");
-                }
-            }
-        }
+    /// Counts what was put into rings of this process's members that begin in `only`, which are cleared behind that.
+    pub(crate) fn trace_rings(&self, only: &Range<usize>) -> Result<(), WindowError> {
+        let mut traced = self.members.iter().filter_map(|part| part.traced.as_ref());
+        traced.try_for_each(|traced| traced.with(|traced| traced.rings(Some(only.clone()))).unwrap_or(Ok(())))
     }
 }
 

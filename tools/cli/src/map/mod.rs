@@ -19,6 +19,7 @@ A run of any MPI program is traced by Open MPI; `ggas map traced:PREFIX` reads w
   mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename PREFIX ./program
 What hosts and kernels move by this suite, and GMPI's own messages, are traced into the same files:
   GGAS_TRACE=PREFIX ggas run -n N ./program
+Of several runs of one prefix the last one counts, and files of others are named.
 
 The topology is TOML, with levels from the nearest on:
   name = \"my node\"
@@ -144,7 +145,14 @@ fn is_file_name(name: &str) -> bool {
 
 fn pattern(name: &str) -> Result<Pattern, Failure> {
     if let Some(prefix) = name.strip_prefix("traced:") {
-        return Ok(Pattern::traced(Path::new(prefix))?);
+        if prefix.is_empty() {
+            return Err(Failure::Usage(
+                "traced: has no prefix: write what GGAS_TRACE was behind it".to_owned(),
+            ));
+        }
+        let pattern = Pattern::traced(Path::new(prefix))?;
+        tell_left_out(pattern.left_out());
+        return Ok(pattern);
     }
     let Some((kind, rest)) = name.split_once(':').filter(|(kind, _)| ["2d", "3d", "coll"].contains(kind))
     else {
@@ -171,6 +179,17 @@ fn pattern(name: &str) -> Result<Pattern, Failure> {
         ("2d", 2) | ("3d", 3) => Ok(Pattern::stencil(&grid, wrap, weight, MESSAGE)?),
         ("coll", 3) => Ok(Pattern::all_to_all(&grid, MESSAGE)?),
         _ => Err(wrong()),
+    }
+}
+
+/// Which files of a prefix do not count.
+fn tell_left_out(files: &[PathBuf]) {
+    const NAMED: usize = 5;
+    if !files.is_empty() {
+        let names: Vec<String> = files.iter().take(NAMED).map(|file| file.display().to_string()).collect();
+        let more = files.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        out::note(&format!("ggas map: left out, of other runs: {}{more}\n", names.join(", ")));
     }
 }
 

@@ -72,6 +72,23 @@ fn bad_input_is_said() {
 }
 
 #[test]
+fn the_last_run_of_a_prefix_is_taken_and_files_of_others_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |rank: usize, job: &str, ranks: usize, written: u64| {
+        let text = format!("# RANKS\t{ranks}\n# RUN\t{job}\t1\t{written}\n# POINT TO POINT\n# END\n");
+        fs::write(folder.path().join(format!(".{rank}.prof")), text).expect("written");
+    };
+    (0..4).for_each(|rank| write(rank, "first", 4, 2));
+    (0..2).for_each(|rank| write(rank, "second", 2, 3));
+    let prefix = format!("traced:{}/", folder.path().display());
+    let output = ggas(&["map", &prefix, "--topology", "pascal"]);
+    let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && table.starts_with("2 ranks on pascal"), "{table}{said}");
+    assert!(said.starts_with("ggas map: left out, of other runs: ") && said.contains("/.2.prof, "), "{said}");
+    fails(&["map", "traced:", "--topology", "pascal"], "has no prefix");
+}
+
+#[test]
 fn launchers_get_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();

@@ -227,6 +227,11 @@ impl Far {
         (0..self.shape.processes()).filter_map(|rank| self.info(rank))
     }
 
+    /// What names the process of rank 0, for ever.
+    pub(crate) fn first(&self) -> u64 {
+        self.ranks.first().map_or(0, |rank| rank.nonce)
+    }
+
     /// For one transport.
     pub(crate) fn hosts(&self) -> Option<HostsOfJob> {
         let places: Vec<String> = self.ranks.iter().map(|rank| rank.place.clone()).collect();

@@ -15,7 +15,7 @@ use ggas_members::Job;
 /// Bound of a whole job.
 const JOB: Duration = Duration::from_secs(170);
 /// How a rank ends whose `member` has returned. The harness of one that finds no test of that name ends with 0.
-const WELL: i32 = 86;
+pub const WELL: i32 = 86;
 
 /// Runs `member` in `size` processes that form a job with `per_node` of them on a node; all must end well.
 /// `test` is the name of the calling test function, with its modules: `across::barriers`.

@@ -206,6 +206,57 @@ fn what_hosts_do_in_windows_counts() {
     assert_eq!(sent, [(0, 1, 108 + 8), (1, 0, 616 + 8 + 1000)]);
 }
 
+#[test]
+fn what_an_open_window_counted_is_there_after_an_exit() {
+    let sent = traced("what_an_open_window_counted_is_there_after_an_exit", |job| {
+        let process = Process::new(job);
+        let data = args::SELFTEST_PUT_DATA as usize + 3 * 3 * EACH as usize;
+        let rings = Rings { offset: data.next_multiple_of(64), lanes: 3, lines: 256 };
+        let form = (args::SELFTEST_PUT_BLOCK, 3, 64);
+        process.with_window(job, rings.end(2).expect("it fits"), |cpu, window| {
+            assert_eq!(run(cpu, window, form, Some(rings), EACH), 0);
+            process.with_window(job, data, |cpu, window| {
+                assert_eq!(run(cpu, window, form, None, EACH), 0);
+                job.barrier(SOON).expect("no kernel runs");
+                window.write(1 - job.rank() as usize, 8, &[2; 500]).expect("written");
+                job.barrier(SOON).expect("all are done");
+                std::process::exit(common::WELL);
+            });
+        });
+    });
+    let lines = 3 * u64::from(ROUNDS) * BYTES.div_ceil(12) * 12;
+    let each = lines + u64::from(ROUNDS) * 3 * (2 * BYTES + 16) + 500;
+    assert_eq!(sent, [(0, 1, each), (1, 0, each)]);
+}
+
+#[test]
+fn a_child_made_by_fork_writes_no_trace_at_its_exit() {
+    let sent = traced("a_child_made_by_fork_writes_no_trace_at_its_exit", |job| {
+        let process = Process::new(job);
+        process.with_window(job, 8192, |_, window| {
+            let other = 1 - job.rank() as usize;
+            window.write(other, 8, &[2; 500]).expect("written");
+            let mut file = std::env::var_os("GGAS_TRACE").expect("asked");
+            file.push(format!(".{}.prof", job.rank()));
+            let before = std::fs::read(&file).expect("a file");
+            // SAFETY: the child does nothing but end.
+            match unsafe { libc::fork() } {
+                // SAFETY: what is to be tried.
+                0 => unsafe { libc::exit(7) },
+                child => {
+                    let mut status = 0;
+                    // SAFETY: a child of this process, and a place for how it ended.
+                    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                    assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 7));
+                }
+            }
+            assert_eq!(std::fs::read(&file).expect("a file"), before, "the child's");
+            window.write(other, 8, &[2; 40]).expect("written");
+        });
+    });
+    assert_eq!(sent, [(0, 1, 540), (1, 0, 540)]);
+}
+
 /// Members of a network that is no job, on nodes in any order.
 #[test]
 fn nodes_of_a_network_count_as_whose_they_are() {
