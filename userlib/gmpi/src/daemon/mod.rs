@@ -6,6 +6,7 @@ mod decode;
 mod exchange;
 mod handles;
 mod losses;
+mod port;
 mod requests;
 mod settle;
 mod short;
@@ -19,6 +20,7 @@ use ggas_clock::Clock;
 use self::exchange::Exchange;
 use self::handles::Handles;
 use self::losses::Marks;
+use self::port::Port;
 use self::requests::Requests;
 use self::short::Message;
 use self::waits::{Asked, Wanted};
@@ -29,53 +31,8 @@ use crate::memory::Attached;
 use crate::rings::{self, Attribute, Rings};
 use crate::{Class, Config, GmpiError, Status};
 
-/// One port: a kernel's block makes one call after the other.
-#[derive(Debug)]
-struct Port {
-    rings: Rings,
-    /// The call that is not over.
-    waiting: Option<(Waiting, Instant)>,
-    /// Windows of which a put or get failed, and how the first one did, until a flush or fence tells.
-    failed: Vec<(u64, Class)>,
-    /// What the call that is made now tells so.
-    tells: Option<Class>,
-}
-
 /// The error class in an answer's first word.
 const ERROR: u64 = (1 << layout::GMPI_ANSWER_ERROR_BITS) - 1;
-/// Most windows whose failures a port keeps: kernels may name any number.
-const FAILED: usize = 64;
-
-impl Port {
-    fn answer(&mut self, mut words: Vec<u64>) -> Result<(), GmpiError> {
-        if let Some(class) = self.tells.take()
-            && words[0] & ERROR == 0
-        {
-            words[0] |= u64::from(class.0);
-        }
-        self.rings.answer(&words)
-    }
-
-    /// Keeps what a call that nobody waits for said. A flush or fence takes what was kept of its window.
-    fn note(&mut self, call: &Attribute, outcome: &Outcome) {
-        let (function, of) = (call.function(), call.elements);
-        match (function, outcome) {
-            (layout::GMPI_CALL_PUT | layout::GMPI_CALL_GET, Outcome::Answer(words))
-                if words[0] & ERROR != 0 =>
-            {
-                let win = of[8];
-                if self.failed.len() < FAILED && self.failed.iter().all(|(other, _)| *other != win) {
-                    self.failed.push((win, Class((words[0] & ERROR) as u32)));
-                }
-            }
-            (layout::GMPI_CALL_WIN_FLUSH | layout::GMPI_CALL_WIN_FENCE, _) => {
-                let found = self.failed.iter().position(|(win, _)| *win == of[2]);
-                self.tells = found.map(|found| self.failed.swap_remove(found).1);
-            }
-            _ => {}
-        }
-    }
-}
 
 /// What a call waits for.
 #[derive(Debug)]
@@ -145,10 +102,7 @@ fn done() -> Outcome {
 
 impl Daemon {
     pub fn new(carrier: Box<dyn Carrier>, rings: Vec<Rings>, config: Config, busy: Arc<Busy>) -> Daemon {
-        let ports = rings
-            .into_iter()
-            .map(|rings| Port { rings, waiting: None, failed: Vec::new(), tells: None })
-            .collect();
+        let ports = rings.into_iter().map(Port::new).collect();
         let (comms, wins, clock) = (Handles::of([0, 1]), Handles::of([]), config.clock.clone());
         let (attached, requests) = (Attached::default(), Requests::default());
         let (marks, losses) = (None, 0);
