@@ -18,6 +18,8 @@ pub(super) struct Bounds {
     /// A process that was met, and to which nothing comes over the wire for so long, is lost; as is one of a job that is not met for so
     /// long. Longer than a silence: where packets are lost, TCP tries to connect after 1, 3 and 7 s.
     pub unreached: Duration,
+    /// So long after it was last wanted a host that does not answer is called again and again.
+    pub wanted: Duration,
     /// Where calls of a process of a job are refused for so long it is lost. That it left is known sooner.
     pub refused: Duration,
     /// What a process had sent before its connection broke may come so much later.
@@ -32,6 +34,7 @@ impl Bounds {
             meeting: silence,
             nobody: Duration::from_millis(250),
             unreached: 2 * silence,
+            wanted: 12 * silence,
             refused: silence / 5,
             linger: Duration::from_millis(20),
         }

@@ -20,8 +20,6 @@ pub(super) struct Ways {
     pub went: bool,
 }
 
-/// A call that came to nothing after so long was not answered.
-const NO_ANSWER: Duration = Duration::from_secs(1);
 /// Lost processes of a node that are remembered.
 const LOST_MAX: usize = 16;
 
@@ -29,7 +27,7 @@ impl Meetings {
     pub(super) fn met(&mut self, on: Connection, node: u16, process: u64, papers: Papers, now: Instant) {
         let (silent, unheard) = (Duration::ZERO, Duration::ZERO);
         let of = &mut self.nodes[usize::from(node)];
-        (of.vain, of.silent_until) = (None, None);
+        (of.vain, of.silent) = (None, false);
         // Packets of one that is known go on as they do, if they do.
         let wired = of.wired.take();
         let is_news = wired.as_ref().is_none_or(|wired| !wired.is_reached());
@@ -128,13 +126,14 @@ impl Meetings {
             let met = self.look_at(node, ways, passed, now);
             next = next.into_iter().chain(wired).chain(met).min();
         }
+        next = next.into_iter().chain(self.look_at_calls(now)).min();
         self.looked = now;
         self.next = next.into_iter().chain(self.unknown.iter().map(|unknown| unknown.until)).min();
         self.next
     }
 
     fn look_at(&mut self, node: u16, ways: Ways, passed: Duration, now: Instant) -> Option<Instant> {
-        let Bounds { beat, silence, unreached, .. } = self.bounds;
+        let Bounds { beat, silence, unreached, nobody, .. } = self.bounds;
         match &mut self.nodes[usize::from(node)].state {
             State::Unmet => None,
             // Of a job the packets wait.
@@ -143,7 +142,10 @@ impl Meetings {
                 self.settle(node, State::Unmet);
                 None
             }
-            State::Nobody { .. } => None,
+            State::Nobody { until } => {
+                let again = *until + unreached;
+                self.look_at_silent(node, again, now)
+            }
             State::Awaited { until } | State::Calling { until, .. } | State::Called { until, .. }
                 if *until > now =>
             {
@@ -154,7 +156,7 @@ impl Meetings {
                 self.out.push(Out::Unanswered(node));
                 self.close(on);
                 self.nobody(node, now);
-                None
+                self.look_at_silent(node, now + nobody + unreached, now)
             }
             State::Called { on, .. } => {
                 let on = *on;
@@ -198,15 +200,7 @@ impl Meetings {
 
     /// Nobody was met. Packets of a job are for a process that is there, or was: it is lost where that goes on.
     pub(super) fn nobody(&mut self, node: u16, now: Instant) {
-        let Bounds { meeting, unreached, .. } = self.bounds;
-        let of = &mut self.nodes[usize::from(node)];
-        if let State::Calling { until, stage: Calling::Connecting, .. } = of.state {
-            // The network may say sooner that the host is not reached (Linux does after 3 s on one's own); that it refuses, it says at once.
-            let took = meeting.saturating_sub(until.saturating_duration_since(now));
-            if took >= NO_ANSWER.min(meeting / 2) {
-                of.silent_until = Some(now + unreached);
-            }
-        }
+        self.note_silence(node, now);
         match self.job && self.in_vain(node, now) >= self.bounds.unreached && !self.is_heard(node) {
             true => self.never_met(node),
             false => self.settle(node, State::Nobody { until: now + self.bounds.nobody }),

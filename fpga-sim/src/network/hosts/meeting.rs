@@ -74,8 +74,10 @@ pub(super) struct Node {
     pub lost: Vec<u64>,
     /// Since when it is called in vain.
     pub vain: Option<Instant>,
-    /// Until then packets wait for no call, since the last one was not answered for long.
-    pub silent_until: Option<Instant>,
+    /// A call was not answered for long: until there is an answer packets wait for none, and it is called again while somebody wants it.
+    pub silent: bool,
+    /// When a packet was for it, and nobody was met.
+    pub wanted: Option<Instant>,
     /// Its process was found to be lost before it was met, or is known, and is gone: whoever it is.
     pub never: bool,
     /// Its process is known, and packets of it are taken without a connection.
@@ -152,7 +154,8 @@ impl Meetings {
                     state: State::Unmet,
                     lost: Vec::new(),
                     vain: None,
-                    silent_until: None,
+                    silent: false,
+                    wanted: None,
                     never: false,
                     wired: None,
                 })
@@ -177,6 +180,7 @@ impl Meetings {
         if let Some(want) = self.want_known(node, now) {
             return want;
         }
+        self.nodes[usize::from(node)].wanted = Some(now);
         match &self.nodes[usize::from(node)].state {
             State::Nobody { until } if now < *until => {
                 if self.job {
@@ -186,23 +190,16 @@ impl Meetings {
                 }
             }
             State::Unmet | State::Nobody { .. } if !self.leaving => match self.call(node, now) {
-                Ok(()) => self.waits_for_call(node, now),
+                Ok(()) => self.waits_for_call(node),
                 Err(error) => {
                     tracing::warn!("node {node} cannot be met: {error}");
                     Want::ThrowAway
                 }
             },
-            State::Calling { stage: Calling::Connecting, .. } => self.waits_for_call(node, now),
+            State::Calling { stage: Calling::Connecting, .. } => self.waits_for_call(node),
             State::Calling { .. } | State::Called { .. } | State::Awaited { .. } => Want::Wait,
             _ => Want::ThrowAway,
         }
-    }
-
-    /// A card's packets go in order: those for two silent hosts in turn would each wait for a call of their own. So packets wait for the
-    /// first one, and for others once there is an answer.
-    fn waits_for_call(&self, node: u16, now: Instant) -> Want {
-        let silent = self.nodes[usize::from(node)].silent_until.is_some_and(|until| now < until);
-        if silent && !self.job { Want::ThrowAway } else { Want::Wait }
     }
 
     pub(super) fn call(&mut self, node: u16, now: Instant) -> io::Result<()> {
@@ -262,7 +259,7 @@ impl Meetings {
         let said = match self.calling(on) {
             Some((node, stage @ Calling::Connecting)) => {
                 *stage = Calling::Hello;
-                self.nodes[usize::from(node)].silent_until = None;
+                self.nodes[usize::from(node)].silent = false;
                 self.say_hello(on, node, Answer::Come)
             }
             _ => return self.out.push(Out::Close(on)),
@@ -277,7 +274,7 @@ impl Meetings {
     /// A call of ours was refused.
     pub fn refused(&mut self, on: Connection, now: Instant) {
         let called = self.calling(on).map(|(node, _)| node);
-        called.into_iter().for_each(|node| self.nodes[usize::from(node)].silent_until = None);
+        called.into_iter().for_each(|node| self.nodes[usize::from(node)].silent = false);
         match called {
             Some(node)
                 if self.job && self.in_vain(node, now) >= self.bounds.refused && !self.is_heard(node) =>
@@ -382,7 +379,7 @@ impl Meetings {
             return self.refuse(on, node, Answer::Lost);
         }
         let known = &mut self.nodes[usize::from(node)];
-        known.silent_until = None; // also where its call is not the one that counts
+        known.silent = false; // also where its call is not the one that counts
         match &known.state {
             State::Calling { .. } if self.me < node => return self.refuse(on, node, Answer::Busy),
             State::Up(up) if up.process == process => return self.refuse(on, node, Answer::Busy),

@@ -34,6 +34,7 @@ mod places;
 mod proof;
 mod seen;
 mod shared;
+mod silent;
 #[cfg(test)]
 mod sim;
 mod sleep;

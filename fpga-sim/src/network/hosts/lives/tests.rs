@@ -85,6 +85,30 @@ fn who_refuses_is_gone_from_a_job_and_not_yet_in_a_network() {
     }
 }
 
+/// While it is wanted now and then no packet waits for it; when it is not, it is called no more, and the next one waits again.
+#[test]
+fn a_silent_host_is_called_again_while_it_is_wanted() {
+    let begin = Instant::now();
+    let mut meetings = meetings(false, begin);
+    assert_eq!(meetings.want(1, begin), Want::Wait);
+    let (mut calls, mut next) = (Vec::new(), begin);
+    for second in 0..300 {
+        let now = begin + SECOND * second;
+        if now >= next {
+            next = meetings.look(now, |_| Ways::default()).unwrap_or(begin + 1000 * SECOND);
+        }
+        if [50, 100].contains(&second) {
+            assert_eq!(meetings.want(1, now), Want::ThrowAway);
+            next = now;
+        }
+        calls.extend(call(&mut meetings).map(|_| second));
+    }
+    let apart: Vec<u32> = calls.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(apart.iter().all(|apart| *apart <= 16), "{calls:?}");
+    assert!((140..165).contains(calls.last().unwrap()), "{calls:?}");
+    assert_eq!(meetings.want(1, begin + 300 * SECOND), Want::Wait);
+}
+
 /// The processes of a job know each other by their numbers.
 #[test]
 fn a_process_of_another_run_of_the_job_is_not_met() {

@@ -77,3 +77,56 @@ fn packets_for_silent_hosts_in_turn_wait_once() {
     assert_eq!(world.taken, 2);
     world.check_quiet();
 }
+
+const SILENT: u16 = 20;
+
+/// A process, and so many hosts that do not answer.
+fn alone() -> World {
+    let mut world = World::new(usize::from(SILENT) + 1, 1);
+    world.messages.borrow_mut().later = 0;
+    world.start(0);
+    (1..=SILENT).for_each(|node| world.cuts.cut(0, node, EVER));
+    world
+}
+
+/// In turn, so that each one is wanted again after twenty seconds: no packet waits but for the first call.
+#[test]
+fn packets_for_any_number_of_silent_hosts_wait_once() {
+    let mut world = alone();
+    (1..=SILENT).for_each(|to| world.post(0, to, Kind::Notification));
+    world.run(5 * SECOND + SECOND / 10);
+    assert_eq!(world.processes[0].core().counts.thrown_away, SILENT.into());
+    for at in 0..300 {
+        world.post(0, 1 + at % SILENT, Kind::Notification);
+        assert_eq!(world.processes[0].waiting.len(), 0, "the {at}th");
+        world.run(world.now() + SECOND);
+    }
+    world.check_quiet();
+}
+
+/// Who posts for the next one when the last packet is gone has them called one after the other: that there are silent hosts is known by then.
+#[test]
+fn packets_for_silent_hosts_one_after_the_other_wait_for_one_call() {
+    let mut world = alone();
+    for round in 0..3 {
+        let begin = world.now();
+        for to in 1..=SILENT {
+            world.post(0, to, Kind::Notification);
+            while !world.processes[0].waiting.is_empty() {
+                world.run(world.now() + SECOND / 100);
+            }
+        }
+        let most =
+            if round == 0 { 5 * SECOND + u32::from(SILENT) * (SECOND + SECOND / 100) } else { SECOND / 100 };
+        assert!(world.now() - begin <= most, "round {round}: {:?}", world.now() - begin);
+        world.run(world.now() + 30 * SECOND);
+    }
+    // One that answers is met as ever.
+    world.cuts.heal_all(world.now());
+    world.start(1);
+    world.run(world.now() + 20 * SECOND);
+    world.post(0, 1, Kind::Notification);
+    world.run(world.now() + SECOND);
+    assert_eq!(world.taken, 1);
+    world.check_quiet();
+}
