@@ -4,6 +4,7 @@ mod held;
 mod job;
 mod landed;
 mod long;
+mod parts;
 mod people;
 mod pump;
 
@@ -25,7 +26,7 @@ use super::message::Head;
 use super::places::Places;
 use super::seen::Seen;
 use super::wire::Wire;
-use crate::packet::{ANYONE, Class, Hold, Packet, Payload};
+use crate::packet::{ANYONE, Class, Hold, NOBODY, Packet, Payload};
 
 /// Packets of a class from this node to itself that wait.
 const OWN: usize = 128;
@@ -65,6 +66,8 @@ pub(super) struct Core<W: Wire> {
     owed: VecDeque<u16>,
     /// Nodes whose processes say goodbye, and may still send.
     leave: Vec<u16>,
+    /// Puts that are for whoever comes.
+    parts: parts::Parts,
     /// Nodes with messages that wait for more packets.
     holding: Vec<u16>,
     /// Messages may wait: somebody looks after them.
@@ -107,6 +110,7 @@ impl<W: Wire> Core<W> {
             arrived: Default::default(),
             owed: VecDeque::new(),
             leave: Vec::new(),
+            parts: parts::Parts::default(),
             holding: Vec::new(),
             may_hold: false,
             words: job::Words::new(),
@@ -154,6 +158,33 @@ impl<W: Wire> Core<W> {
             self.expect(to);
             return self.throw_away();
         }
+        if parts::is_part(packet) {
+            return self.send_part(to, packet, read);
+        }
+        self.send_open(to, packet, read)
+    }
+
+    /// The same of one of several packets for whoever comes.
+    #[cold]
+    fn send_part(&mut self, to: u16, packet: &mut Packet, read: Option<Read<'_>>) -> Sent {
+        if !self.parts.may_go(to, packet, self.links[usize::from(to)].era) {
+            self.parts.went(to, packet, NOBODY);
+            self.expect(to);
+            return self.throw_away();
+        }
+        let before = self.counts.thrown_away;
+        let sent = self.send_open(to, packet, read);
+        if sent == Sent::Gone {
+            let era = self.links[usize::from(to)].era;
+            self.parts.went(to, packet, if self.counts.thrown_away == before { era } else { NOBODY });
+        }
+        sent
+    }
+
+    /// The same of one that may go to the process that is met, if any is.
+    #[inline]
+    fn send_open(&mut self, to: u16, packet: &mut Packet, read: Option<Read<'_>>) -> Sent {
+        let link = &mut self.links[usize::from(to)];
         if link.theirs.is_none() || link.peer.is_none() {
             return self.send_unmet(to);
         }

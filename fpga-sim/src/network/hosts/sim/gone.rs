@@ -2,7 +2,7 @@
 
 use super::SECOND;
 use super::world::{EVER, World};
-use crate::packet::Kind;
+use crate::packet::{Kind, Packet, Payload};
 
 /// Three processes, of which the first one has met the others.
 fn met() -> World {
@@ -128,5 +128,64 @@ fn packets_for_silent_hosts_one_after_the_other_wait_for_one_call() {
     world.post(0, 1, Kind::Notification);
     world.run(world.now() + SECOND);
     assert_eq!(world.taken, 1);
+    world.check_quiet();
+}
+
+/// The packets of a put that was posted where nobody was met.
+fn put_of(world: &mut World) -> [Packet; 3] {
+    const LEN: u32 = 100;
+    let whole = world.packet_of(0, 1, Kind::Put);
+    [0, 1, 2].map(|at| {
+        let payload = Payload::copy_of(&[7; LEN as usize]);
+        Packet { len: LEN, total: 3 * LEN, offset: at * LEN, payload, ..whole }
+    })
+}
+
+/// Its last packet would say that all of it is there.
+#[test]
+fn a_put_whose_first_packet_is_thrown_away_does_not_come() {
+    let mut world = World::new(2, 1);
+    world.messages.borrow_mut().later = 0;
+    world.start(0);
+    world.cuts.cut(0, 1, EVER);
+    world.post(0, 1, Kind::Notification);
+    world.run(6 * SECOND);
+    let [first, second, last] = put_of(&mut world);
+    world.send(0, first);
+    world.cuts.heal_all(world.now());
+    world.start(1);
+    world.run(world.now() + 20 * SECOND);
+    assert!(world.processes[0].core().is_open(1));
+    [second, last].into_iter().for_each(|packet| world.send(0, packet));
+    world.run(world.now() + SECOND);
+    assert_eq!((world.taken, world.processes[0].core().counts.thrown_away), (0, 4));
+    // The next put does, which has the process that is there now.
+    put_of(&mut world).into_iter().for_each(|packet| world.send(0, packet));
+    world.run(world.now() + SECOND);
+    assert_eq!(world.taken, 3);
+    world.check_quiet();
+}
+
+/// The same where the one that has the first packet is gone, and another one came.
+#[test]
+fn a_put_goes_to_one_process() {
+    let mut world = World::new(2, 1);
+    world.messages.borrow_mut().later = 0;
+    (0..2).for_each(|node| world.start(node));
+    let [first, second, last] = put_of(&mut world);
+    world.send(0, first);
+    world.step(0);
+    world.run(SECOND);
+    assert_eq!((world.taken, world.processes[0].waiting.len()), (1, 0));
+    world.end(1, true);
+    world.run(2 * SECOND);
+    world.start(1);
+    world.send(0, second);
+    world.step(0);
+    world.run(3 * SECOND);
+    assert!(world.processes[0].core().is_open(1));
+    world.send(0, last);
+    world.run(4 * SECOND);
+    assert_eq!((world.taken, world.count_came(0, 2)), (1, 0));
     world.check_quiet();
 }
