@@ -353,7 +353,9 @@ impl Job {
         if !self.watched.is_here() {
             return Vec::new();
         }
-        let mut ranks = self.watched.lost().ranks.clone();
+        let lost = self.watched.lost();
+        let is_lost = |(_, how): &&(MemberId, PeerState)| *how == PeerState::Lost;
+        let mut ranks: Vec<u32> = lost.ends.iter().filter(is_lost).map(|(id, _)| id.slot).collect();
         ranks.sort_unstable();
         // One that came again, and died again.
         ranks.dedup();
@@ -363,7 +365,28 @@ impl Job {
     /// Calls `callback` once for each rank that is lost, and at once for ranks that are lost already. The callback runs
     /// on the library's thread that watches all peers, so it must not block. In a fork it is never called.
     pub fn on_loss(&self, callback: Box<dyn Fn(u32) + Send + Sync>) -> LossGuard {
-        let callback: Callback = callback.into();
+        self.on_end(PeerState::Lost, Arc::new(move |id| callback(id.slot)))
+    }
+
+    /// Calls `callback` once for each rank that leaves, after its last message, and at once for ranks that have left already. As of
+    /// [`on_loss`](Job::on_loss).
+    pub fn on_leave(&self, callback: Box<dyn Fn(u32) + Send + Sync>) -> LossGuard {
+        let member = Arc::downgrade(&self.member);
+        // Of a rank's programs one after the other, an earlier one may be told late.
+        let is_last = move |id: MemberId| {
+            member.upgrade().and_then(|member| member.at(id.slot)).is_some_and(|last| last.id == id)
+        };
+        self.on_end(
+            PeerState::Left,
+            Arc::new(move |id| {
+                if is_last(id) {
+                    callback(id.slot);
+                }
+            }),
+        )
+    }
+
+    fn on_end(&self, how: PeerState, callback: Callback) -> LossGuard {
         if !self.watched.is_here() {
             return LossGuard { watched: self.watched.clone(), id: 0 };
         }
@@ -371,10 +394,10 @@ impl Job {
             let mut lost = self.watched.lost();
             lost.next += 1;
             let id = lost.next;
-            lost.callbacks.insert(id, callback.clone());
-            (id, lost.ranks.clone())
+            lost.callbacks.insert(id, (how, callback.clone()));
+            (id, lost.ends.clone())
         };
-        before.into_iter().for_each(|rank| callback(rank));
+        before.into_iter().filter(|(_, of)| *of == how).for_each(|(id, _)| callback(id));
         LossGuard { watched: self.watched.clone(), id }
     }
 

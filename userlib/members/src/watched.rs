@@ -16,16 +16,18 @@ pub(crate) struct Watched {
 
 #[derive(Default)]
 pub(crate) struct Lost {
-    pub(crate) ranks: Vec<u32>,
+    /// Members that are gone, in the order of the news.
+    pub(crate) ends: Vec<(MemberId, PeerState)>,
     /// Members that are gone, lost or not, whose letters have all come.
     pub(crate) gone: BTreeSet<MemberId>,
-    pub(crate) callbacks: BTreeMap<u64, Callback>,
+    /// Each of one kind of end.
+    pub(crate) callbacks: BTreeMap<u64, (PeerState, Callback)>,
     pub(crate) next: u64,
 }
 
-pub(crate) type Callback = Arc<dyn Fn(u32) + Send + Sync>;
+pub(crate) type Callback = Arc<dyn Fn(MemberId) + Send + Sync>;
 
-/// Ends a registration of [`Job::on_loss`](crate::Job::on_loss) when dropped. A call that is running then runs to its end.
+/// Ends a registration of [`Job::on_loss`](crate::Job::on_loss) or [`Job::on_leave`](crate::Job::on_leave) when dropped. A call that is running then runs to its end.
 pub struct LossGuard {
     pub(crate) watched: Arc<Watched>,
     pub(crate) id: u64,
@@ -57,14 +59,15 @@ impl Watched {
     pub(crate) fn went(&self, id: MemberId, how: PeerState) {
         let callbacks: Vec<Callback> = {
             let mut lost = self.lost();
-            let news = lost.gone.insert(id) && how == PeerState::Lost;
+            let news = lost.gone.insert(id);
             if news {
-                lost.ranks.push(id.slot);
+                lost.ends.push((id, how));
             }
-            if news { lost.callbacks.values().cloned().collect() } else { Vec::new() }
+            let told = lost.callbacks.values().filter(|(of, _)| news && *of == how);
+            told.map(|(_, callback)| callback.clone()).collect()
         };
         self.mailbox.went(id.slot);
         self.mailbox.look_again();
-        callbacks.iter().for_each(|callback| callback(id.slot));
+        callbacks.iter().for_each(|callback| callback(id));
     }
 }
