@@ -213,7 +213,7 @@ fn signals_are_added_over_hosts() {
 /// As between GPUs: whoever hears, by whatever way, that a kernel has ended finds what it stored.
 #[test]
 fn what_kernels_stored_is_there_when_they_have_ended() {
-    job("what_kernels_stored_is_there_when_they_have_ended", &[0, 1], 1, None, |job| {
+    job("hosts::what_kernels_stored_is_there_when_they_have_ended", &[0, 1], 1, None, |job| {
         const WORDS: u64 = 4000;
         let process = Process::new(job);
         let rank = job.rank() as usize;

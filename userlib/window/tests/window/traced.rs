@@ -208,7 +208,7 @@ fn what_hosts_do_in_windows_counts() {
 
 #[test]
 fn what_an_open_window_counted_is_there_after_an_exit() {
-    let sent = traced("what_an_open_window_counted_is_there_after_an_exit", |job| {
+    let sent = traced("traced::what_an_open_window_counted_is_there_after_an_exit", |job| {
         let process = Process::new(job);
         let data = args::SELFTEST_PUT_DATA as usize + 3 * 3 * EACH as usize;
         let rings = Rings { offset: data.next_multiple_of(64), lanes: 3, lines: 256 };
@@ -220,7 +220,7 @@ fn what_an_open_window_counted_is_there_after_an_exit() {
                 job.barrier(SOON).expect("no kernel runs");
                 window.write(1 - job.rank() as usize, 8, &[2; 500]).expect("written");
                 job.barrier(SOON).expect("all are done");
-                std::process::exit(common::WELL);
+                std::process::exit(crate::common::WELL);
             });
         });
     });
@@ -231,7 +231,7 @@ fn what_an_open_window_counted_is_there_after_an_exit() {
 
 #[test]
 fn a_child_made_by_fork_writes_no_trace_at_its_exit() {
-    let sent = traced("a_child_made_by_fork_writes_no_trace_at_its_exit", |job| {
+    let sent = traced("traced::a_child_made_by_fork_writes_no_trace_at_its_exit", |job| {
         let process = Process::new(job);
         process.with_window(job, 8192, |_, window| {
             let other = 1 - job.rank() as usize;
