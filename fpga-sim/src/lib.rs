@@ -20,6 +20,7 @@ pub mod memory;
 pub mod network;
 mod node;
 pub mod packet;
+pub mod short_put;
 pub mod units;
 mod wake;
 

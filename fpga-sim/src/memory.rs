@@ -130,6 +130,16 @@ pub trait Memory: Send + Sync {
             false => self.write(destination, bytes).map(|_| ()),
         }
     }
+    /// Writes bytes as [`Memory::write_host`], and behind them a queue entry, if there is one, as [`Memory::store_entry`]; an error: neither
+    /// was written.
+    fn write_with_entry(
+        &self,
+        destination: u64,
+        _bytes: &[u8],
+        _entry: Option<(u64, [u64; 2])>,
+    ) -> Result<(), MemoryError> {
+        Err(MemoryError::Device { address: destination })
+    }
     /// Copies; the last aligned word becomes visible last. Ranges may overlap.
     fn copy(&self, destination: u64, source: u64, len: usize) -> Result<Completion, MemoryError>;
     /// Copies `len` bytes from `offset` of memory that no range declares; the last aligned word becomes visible last.

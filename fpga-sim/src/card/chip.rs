@@ -22,6 +22,7 @@ use super::translation::Translation;
 use super::triggers::TriggerUnit;
 use super::velo::Velo;
 use crate::packet::{Kind, Packet};
+use crate::short_put::ShortPut;
 use crate::units::bits::VpidSet;
 use crate::units::lock::Locks;
 use crate::units::report::Done;
@@ -34,7 +35,7 @@ use crate::units::wcb::Command;
 const WAITING_MAX: usize = 64;
 
 pub(super) struct Chip {
-    board: Arc<Board>,
+    pub(super) board: Arc<Board>,
     front: Arc<FrontEnd>,
     /// VPIDs with commands in their queues.
     ready: VpidSet,
@@ -83,7 +84,9 @@ impl Chip {
     /// Carries out one command of `vpid`; [`Chip::can_execute`] holds.
     #[inline]
     pub(super) fn execute(&mut self, vpid: u8, command: &Command) {
-        self.sender.execute(&mut self.translation, &mut self.notifier, vpid, command);
+        if !self.execute_short(vpid, command) {
+            self.sender.execute(&mut self.translation, &mut self.notifier, vpid, command);
+        }
     }
 
     /// Whether the requester has sent all that it took of this VPID.
@@ -233,6 +236,12 @@ impl Chip {
     /// payload where it has none itself.
     #[inline]
     pub(super) fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
+        let short = packet.payload.bytes().filter(|own| !own.is_empty()).unwrap_or(bytes);
+        let put = ShortPut::of(packet, short);
+        put.is_some_and(|put| self.take_short(&put, short)) || self.settle_any(packet, bytes)
+    }
+
+    fn settle_any(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
         let fits = matches!(packet.kind, Kind::Put | Kind::Notification)
             && !packet.mode.contains(Mode::RRA)
             && packet.payload.bytes().is_some();

@@ -11,6 +11,7 @@ use super::front::FrontEnd;
 use super::quantum;
 use crate::network::fabric::{First, Pending};
 use crate::packet::{Class, Packet};
+use crate::short_put::ShortPut;
 use crate::units::snq::Trigger;
 pub(super) use needs::Mood;
 
@@ -51,6 +52,13 @@ impl First for Gate<'_> {
     #[inline]
     fn take(&mut self, packet: &mut Packet) {
         *self.held = Some(packet.take());
+    }
+
+    #[inline]
+    fn put(&mut self, put: &ShortPut, bytes: &[u8]) -> bool {
+        let settled = self.chip.take_short(put, bytes);
+        self.left -= usize::from(settled);
+        settled
     }
 
     #[inline]

@@ -29,6 +29,7 @@ mod receiver;
 mod run;
 mod sender;
 mod sending;
+mod short;
 mod slots;
 mod smfu;
 mod snq;

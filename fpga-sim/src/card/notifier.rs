@@ -156,6 +156,25 @@ impl Notifier {
         }
     }
 
+    /// Where the next notification of a VPID goes, if it can go there at once; who writes it there says [so](Notifier::filled).
+    #[inline]
+    pub(super) fn slot(&mut self, vpid: u8) -> Option<u64> {
+        let enabled = regs::BQ_ENABLE.is_set(self.board.state.bq_general());
+        let at = self.rp(vpid);
+        let port = self.ports.get_mut(vpid).filter(|_| enabled)?;
+        port.queue.slot(&*self.board.memory, at)
+    }
+
+    /// A notification of the completer, without an interrupt, was written to that slot.
+    #[inline]
+    pub(super) fn filled(&mut self, vpid: u8) {
+        if let Some(port) = self.ports.get_mut(vpid) {
+            port.queue.pass(&*self.board.memory);
+        }
+        self.written = true;
+        self.board.counters.add(counters::COMPL_NOTIFICATIONS, 1);
+    }
+
     /// A completion word is due.
     pub(super) fn complete(&mut self, vpid: u8, done: Done, error: ErrorUnits) {
         self.done.push((vpid, done, error));

@@ -76,6 +76,12 @@ impl Receiver {
         }
     }
 
+    /// Whether a packet of a VPID would wait for nothing, and has no errors of others to report.
+    #[inline]
+    pub(super) fn is_free(&self, vpid: u8) -> bool {
+        !self.inbound.contains(vpid) & !self.completer.has_failed()
+    }
+
     /// Has the answer to command `tag` of a VPID write a completion word. False: too many are waited for.
     pub(super) fn await_answer(&mut self, vpid: u8, tag: u32, done: Done) -> bool {
         let room = self.answers.len() < ANSWERS_MAX;

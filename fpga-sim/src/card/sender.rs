@@ -18,7 +18,7 @@ use crate::units::wcb::Command;
 
 pub(super) struct Sender {
     board: Arc<Board>,
-    requester: Requester,
+    pub(super) requester: Requester,
     /// Commands that the fabric has not taken in whole, one for each VPID in `stalled`.
     commands: PerVpid<Option<Box<Sending>>>,
     /// VPIDs whose requester waits for the fabric or a device.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use extoll_abi::{GatRegister, regs::*};
+use extoll_abi::{Access, GatRegister, regs::*};
 
 use super::board::Board;
 use super::offsets::element;
@@ -47,6 +47,12 @@ impl Translation {
     pub(super) fn reports(&self, vpid: u8) -> Reports {
         let state = &self.board.state;
         (state.entry(vpid), CONFIG_FORCE_ERRORS.is_set(state.config()))
+    }
+
+    /// As [`Atu::translate_short`].
+    #[inline]
+    pub(super) fn translate_short(&mut self, vpid: u8, nla: u64, len: u32, access: Access) -> Option<u64> {
+        self.atu.translate_short(&*self.board.memory, vpid, nla, len, access)
     }
 
     /// What a unit works with for one of this card's VPIDs.

@@ -14,6 +14,19 @@ use super::table::{find, find_host};
 use super::{Completion, DeviceCopier, Memory, MemoryError, Ticket, TicketState, WRITE_MAX, Width};
 use crate::packet::HoldState;
 
+/// Writes a queue entry; its second word becomes visible last.
+///
+/// # Safety
+/// 16 mapped bytes, aligned.
+#[inline]
+unsafe fn store_words(address: u64, word: [u64; 2]) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
+        AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
+    }
+}
+
 // In all of these the table is held until the access is over: that is what a removal waits for.
 impl Memory for HostMemory {
     fn session(&self, work: &mut dyn FnMut()) {
@@ -56,10 +69,7 @@ impl Memory for HostMemory {
         let host = self.with_table(|table| {
             find_host(table, address, 16, 16)?;
             // SAFETY: aligned host memory, declared while `table` is held.
-            unsafe {
-                AtomicU64::from_ptr(address as *mut u64).store(word[0], Ordering::Relaxed);
-                AtomicU64::from_ptr((address + 8) as *mut u64).store(word[1], Ordering::Release);
-            }
+            unsafe { store_words(address, word) };
             Ok(Completion::Done)
         });
         if let Err(MemoryError::Device { .. }) = host {
@@ -156,6 +166,27 @@ impl Memory for HostMemory {
             find_host(table, destination, bytes.len(), 1)?;
             // SAFETY: host memory, declared while `table` is held.
             unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), bytes.len()) };
+            Ok(())
+        })
+    }
+
+    fn write_with_entry(
+        &self,
+        destination: u64,
+        bytes: &[u8],
+        entry: Option<(u64, [u64; 2])>,
+    ) -> Result<(), MemoryError> {
+        self.with_table(|table| {
+            find_host(table, destination, bytes.len(), 1)?;
+            if let Some((at, _)) = entry {
+                find_host(table, at, 16, 16)?;
+            }
+            // SAFETY: host memory, declared while `table` is held.
+            unsafe { copy_last_word_last(destination as *mut u8, bytes.as_ptr(), bytes.len()) };
+            if let Some((at, word)) = entry {
+                // SAFETY: as above, and aligned.
+                unsafe { store_words(at, word) };
+            }
             Ok(())
         })
     }

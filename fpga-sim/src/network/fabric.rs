@@ -9,6 +9,7 @@ use extoll_abi::Address;
 use crate::memory::Lent;
 use crate::memory::runs::Runs;
 use crate::packet::{ANYONE, Class, Packet, Payload};
+use crate::short_put::ShortPut;
 use crate::wake::Wake;
 
 /// When the link layer of a node wants to be called again.
@@ -66,6 +67,10 @@ pub trait First {
     fn is_free(&self) -> bool;
     /// Takes a request, or what it has; [`is_free`](Self::is_free) said so.
     fn take(&mut self, packet: &mut Packet);
+    /// Deals with a put that is no packet yet, as [`settle`](Self::settle) with a request.
+    fn put(&mut self, _put: &ShortPut, _bytes: &[u8]) -> bool {
+        false
+    }
     /// Deals with a request, of which nothing is left to do then; whether it did. `bytes`, which stay the fabric's, are its payload where it has
     /// none itself.
     fn settle(&mut self, _packet: &mut Packet, _bytes: &[u8]) -> bool {
@@ -129,6 +134,15 @@ pub trait Fabric: Send + Sync {
         }
         packet.payload = Payload::Bytes(bytes);
         self.send(from, packet)
+    }
+    /// Whether packets to there may go by [`send_short`](Self::send_short).
+    fn sends_short(&self, _to: Address) -> bool {
+        false
+    }
+    /// Sends a put of at most [`INLINE_MAX`](crate::packet::INLINE_MAX) bytes, if nothing is in its way. `false`: nothing was done, and [`send`](Self::send) sees to
+    /// it.
+    fn send_short(&self, _put: &ShortPut, _bytes: &[u8]) -> bool {
+        false
     }
     /// Takes the next packet of `class` that arrived for `node`.
     fn poll(&self, node: u16, class: Class) -> Option<Packet>;

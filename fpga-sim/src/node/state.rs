@@ -20,6 +20,7 @@ use super::nodes::{Nodes, Seat};
 use super::owner::Owner;
 use super::plain::plain;
 use crate::packet::{NOBODY, Packet};
+use crate::short_put::ShortPut;
 use crate::units::counters::{CounterBlock, Counters, NodeCounters, WcbError};
 use crate::units::smfu::{Registers, Smfu};
 use crate::units::velo::{RxDesc, TxDesc};
@@ -160,20 +161,30 @@ impl NodeState {
         self.shared.is_some() && !self.takes(packet)
     }
 
+    /// The same of a short put.
+    #[inline]
+    pub fn is_foreign_put(&self, put: &ShortPut) -> bool {
+        self.shared.is_some()
+            && !self.takes_from((put.process, put.destination), |_| self.owner(put.destination.vpid))
+    }
+
     /// Whether a packet is for a VPID, or an SMFU, that this process serves.
     fn takes(&self, packet: &Packet) -> bool {
-        if packet.process == NOBODY {
+        let to = packet.destination;
+        self.takes_from((packet.process, to), |nodes| match packet.kind {
+            kind if kind.is_smfu() => nodes.smfu_word(to),
+            _ => self.owner(to.vpid),
+        })
+    }
+
+    fn takes_from(&self, (process, to): (u32, Address), owner: impl FnOnce(&Nodes) -> Owner) -> bool {
+        if process == NOBODY {
             return false;
         }
-        let to = packet.destination;
         if self.whole || to.node != self.node {
             return to.node == self.node;
         }
-        let Some((nodes, me)) = &self.shared else { return false };
-        *me == match packet.kind {
-            kind if kind.is_smfu() => nodes.smfu_word(to),
-            _ => self.owner(to.vpid),
-        }
+        self.shared.as_ref().is_some_and(|(nodes, me)| *me == owner(nodes))
     }
 
     /// Counts an SMFU packet that nobody took.

@@ -77,6 +77,12 @@ impl Completer {
         }
     }
 
+    /// Whether fragments have failed whose commands are not over.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     /// Errors that a command has met up to this packet of it.
     pub fn errors(&self, packet: &Packet) -> ErrorUnits {
         packet.error | self.failed.get(&flow(packet)).copied().unwrap_or_default()

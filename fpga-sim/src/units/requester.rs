@@ -76,6 +76,18 @@ pub struct Requester {
 }
 
 impl Requester {
+    /// Number of the next command, which who carries that out [uses](Requester::use_tag).
+    #[inline]
+    pub fn next_tag(&self) -> u32 {
+        self.tag.wrapping_add(1)
+    }
+
+    /// A command has this number.
+    #[inline]
+    pub fn use_tag(&mut self, tag: u32) {
+        self.tag = tag;
+    }
+
     /// Carries out a command of `vpid`. `None`: dropped and counted, because nobody could be told (the page's
     /// VPID is not open).
     #[inline]

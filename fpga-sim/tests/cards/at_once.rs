@@ -10,6 +10,7 @@ use extoll_sim::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use extoll_sim::memory::{Far, FarSource, TAIL, TicketState};
 use extoll_sim::packet::{Class, Kind as PacketKind, Packet, Payload};
 use extoll_sim::runs::Runs;
+use extoll_sim::short_put::ShortPut;
 use extoll_sim::*;
 
 /// Gives what is put into it, with its payload or without.
@@ -18,8 +19,9 @@ struct Giving {
     puts: Mutex<VecDeque<(Packet, Vec<u8>)>>,
     /// What comes with them, or is there once the card has asked for more.
     response: Mutex<Option<(Packet, bool)>>,
-    /// Those that the card dealt with at once.
+    /// Those that the card dealt with at once, and those of them that were no packets yet.
     settled: Mutex<u32>,
+    short: Mutex<u32>,
 }
 
 impl Fabric for Giving {
@@ -48,6 +50,14 @@ impl Fabric for Giving {
             && let Some((mut packet, bytes)) = puts.pop_front()
         {
             came = true;
+            if self.at_once
+                && let Some(put) = ShortPut::of(&packet, &bytes)
+                && first.put(&put, &bytes)
+            {
+                *self.settled.lock().unwrap() += 1;
+                *self.short.lock().unwrap() += 1;
+                continue;
+            }
             if self.at_once && first.settle(&mut packet, &bytes) {
                 *self.settled.lock().unwrap() += 1;
                 continue;
@@ -74,18 +84,20 @@ impl Fabric for Giving {
 }
 
 fn giving(at_once: bool) -> Arc<Giving> {
-    let (puts, response, settled) = Default::default();
-    Arc::new(Giving { at_once, puts, response, settled })
+    let (puts, response, settled, short) = Default::default();
+    Arc::new(Giving { at_once, puts, response, settled, short })
 }
 
 const VPID: u8 = 2;
+const CLOSED: u8 = 3;
+const DEAF: u8 = 4;
 const NODE: u16 = 0;
 const LEN: usize = 300;
 
-type Seen = (Vec<(u64, u8)>, Vec<(&'static str, u16)>, Vec<u8>);
+type Seen = (Vec<[u64; 2]>, Vec<(&'static str, u16)>, Vec<u8>, Vec<u32>);
 
-/// What software sees of a put after another one; with how many the card dealt at once.
-fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32) {
+/// What software sees of a put after another one; with how many the card dealt at once, and with how many as short ones.
+fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, [u32; 2]) {
     let fabric = giving(at_once);
     let setup = Setup::over(fabric.clone());
     let a = setup.node(NODE);
@@ -98,6 +110,11 @@ fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32
         let gate = Gate::new(VPID, Access::ALL, address, PageSize::K4).unwrap();
         a.set_gate((first >> 12) as u32 + entry, gate);
     }
+    // Behind it for one that is closed, and for one without a queue.
+    for vpid in [CLOSED, DEAF] {
+        a.register(vpid, &memory, Access::ALL);
+    }
+    a.nic.reg_write(regs::vpid_table(DEAF), regs::vpid_entry(0));
     for number in 0..2 {
         let mut bytes: Vec<u8> = (0..LEN).map(|i| (i * 7 + number) as u8).collect();
         let to = Address::new(NODE, VPID);
@@ -108,42 +125,67 @@ fn seen(at_once: bool, change: &dyn Fn(&mut Packet, &mut Vec<u8>)) -> (Seen, u32
         }
         fabric.puts.lock().unwrap().push_back((put, bytes));
     }
-    let notes = port.drain().iter().map(|note| (note.word0, note.error().bits())).collect();
-    let settled = *fabric.settled.lock().unwrap();
-    ((notes, a.all_errors(), memory.bytes(0, 3 * 4096)), settled)
+    let notes = port.drain().iter().map(|note| [note.word0, note.word1]).collect();
+    let all = [
+        counters::COMPL_BT_PUT,
+        counters::COMPL_QW_PUT,
+        counters::COMPL_NOTIFICATIONS,
+        counters::COMPL_INTERRUPTS,
+        counters::ATU_TRANSLATIONS,
+        counters::ATU_MEMORY_READS,
+    ];
+    let counts = all.map(|counter| a.perf(counter)).to_vec();
+    let settled = [&fabric.settled, &fabric.short].map(|count| *count.lock().unwrap());
+    ((notes, a.all_errors(), memory.bytes(0, 3 * 4096), counts), settled)
 }
 
-/// A change of a put, and with how many of the two the card deals at once then.
-type Case = (&'static str, u32, &'static dyn Fn(&mut Packet, &mut Vec<u8>));
+/// A change of a put, with how many of the two the card deals at once then, and whether the second one is short for it.
+type Case = (&'static str, u32, bool, &'static dyn Fn(&mut Packet, &mut Vec<u8>));
 
 #[test]
 fn puts_that_are_settled_at_once_are_as_others() {
-    let cases: [Case; 11] = [
-        ("whole", 2, &|_, _| {}),
-        ("without a notification", 2, &|put, _| put.spec = Spec::NONE),
-        ("into pages that lie apart", 2, &|put, _| put.address += 4096 - 100),
-        ("to an address that nobody has", 2, &|put, _| put.address += 1 << 24),
-        ("to a VPID that is closed", 2, &|put, _| put.destination.vpid += 1),
-        ("of another protection domain", 2, &|put, _| put.protection = 9),
-        ("that met an error", 2, &|put, _| put.error = ErrorUnits::REQUESTER),
-        ("of which bytes are missing", 2, &|_, bytes| bytes.truncate(LEN - 1)),
-        ("with more bytes than it says", 2, &|_, bytes| bytes.push(1)),
-        ("of a command with more to come", 2, &|put, _| put.total += 1),
-        ("to registers", 1, &|put, bytes| {
+    let cases: [Case; 18] = [
+        ("whole", 2, true, &|_, _| {}),
+        ("without a notification", 2, true, &|put, _| put.spec = Spec::NONE),
+        ("of one byte", 2, true, &|put, bytes| {
+            (put.len, put.total) = (1, 1);
+            bytes.truncate(1);
+        }),
+        ("of quadwords", 2, true, &|put, _| put.command = CommandCode::from(Command::QwPut)),
+        ("of two fragments", 2, false, &|put, _| put.fragment = 299),
+        ("with an interrupt", 2, false, &|put, _| put.mode |= Mode::IRQ),
+        ("that a card cannot send", 2, false, &|put, _| {
+            put.command = CommandCode::from(Command::ImmediatePut)
+        }),
+        ("with a notification of each fragment", 2, false, &|put, _| put.mode |= Mode::NTR),
+        ("into pages that lie apart", 2, false, &|put, _| put.address += 4096 - 100),
+        ("to an address that nobody has", 2, false, &|put, _| put.address += 1 << 24),
+        ("to a VPID that is closed", 2, false, &|put, _| {
+            (put.destination.vpid, put.address) = (CLOSED, put.address + 3 * 4096);
+        }),
+        ("to a VPID without a queue", 2, false, &|put, _| {
+            (put.destination.vpid, put.address) = (DEAF, put.address + 6 * 4096);
+        }),
+        ("of another protection domain", 2, false, &|put, _| put.protection = 9),
+        ("that met an error", 2, false, &|put, _| put.error = ErrorUnits::REQUESTER),
+        ("of which bytes are missing", 2, false, &|_, bytes| bytes.truncate(LEN - 1)),
+        ("with more bytes than it says", 2, false, &|_, bytes| bytes.push(1)),
+        ("of a command with more to come", 2, false, &|put, _| put.total += 1),
+        ("to registers", 1, false, &|put, bytes| {
             (put.mode, put.address, put.len, put.total) = (put.mode | Mode::RRA, 0, 8, 8);
             bytes.truncate(8);
         }),
     ];
-    for (what, at_once, change) in cases {
+    for (what, at_once, short, change) in cases {
         let (expected, none) = seen(false, change);
         let (found, settled) = seen(true, change);
         assert!(
             found == expected,
             "a put {what}: {:?}, {:?}",
-            (&found.0, &found.1),
-            (&expected.0, &expected.1)
+            (&found.0, &found.1, &found.3),
+            (&expected.0, &expected.1, &expected.3)
         );
-        assert_eq!((none, settled), (0, at_once), "a put {what}");
+        assert_eq!((none, settled), ([0; 2], [at_once, 1 + u32::from(short)]), "a put {what}");
     }
 }
 

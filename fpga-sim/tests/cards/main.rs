@@ -18,6 +18,7 @@ mod hosts_strangers;
 mod interrupts;
 mod order;
 mod pages;
+mod short;
 mod simulation;
 mod smfu;
 mod systems;

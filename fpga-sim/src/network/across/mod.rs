@@ -13,6 +13,7 @@ use super::shared::ProcessFabric;
 use crate::memory::Lent;
 use crate::memory::runs::Runs;
 use crate::packet::{Class, Packet};
+use crate::short_put::ShortPut;
 use crate::wake::Wake;
 
 /// A process's end of the network of its job: see the module's description.
@@ -69,6 +70,14 @@ impl Fabric for JobFabric {
             true => self.hosts.send_read(from, packet, read),
             false => self.near.send_read(from, packet, read),
         }
+    }
+
+    fn sends_short(&self, to: Address) -> bool {
+        self.is_far(to.node)
+    }
+
+    fn send_short(&self, put: &ShortPut, bytes: &[u8]) -> bool {
+        self.is_far(put.destination.node) && self.hosts.send_short(put, bytes)
     }
 
     fn poll(&self, node: u16, class: Class) -> Option<Packet> {

@@ -7,6 +7,7 @@ mod long;
 mod parts;
 mod people;
 mod pump;
+mod short;
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;

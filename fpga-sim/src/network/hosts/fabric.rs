@@ -30,6 +30,7 @@ use super::wire::Wire;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use crate::packet::{Class, Packet};
+use crate::short_put::ShortPut;
 use crate::wake::Wake;
 use ggas_members::meeting::random;
 
@@ -233,6 +234,14 @@ impl Fabric for HostsFabric {
         read: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), Packet> {
         self.shared.send_read(packet, read)
+    }
+
+    fn sends_short(&self, _to: Address) -> bool {
+        true
+    }
+
+    fn send_short(&self, put: &ShortPut, bytes: &[u8]) -> bool {
+        self.shared.send_short(put, bytes)
     }
 
     #[inline]

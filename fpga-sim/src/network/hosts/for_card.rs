@@ -7,6 +7,7 @@ use super::wire::Wire;
 use crate::memory::runs::Runs;
 use crate::network::fabric::{Carriage, First, Pending};
 use crate::packet::{ANYONE, Class, Packet};
+use crate::short_put::ShortPut;
 
 impl<W: Wire> Shared<W> {
     #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
@@ -23,6 +24,11 @@ impl<W: Wire> Shared<W> {
     ) -> Result<(), Packet> {
         let sent = self.with_core_as_card(|core| core.send_read(&mut packet, read));
         if self.is_sent(sent) { Ok(()) } else { Err(packet) }
+    }
+
+    /// As [`send`](Self::send), of a short put that has nothing in its way; `false`: nothing was done.
+    pub fn send_short(&self, put: &ShortPut, bytes: &[u8]) -> bool {
+        self.with_core_as_card(|core| core.send_short(put, bytes))
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! A node's side of what it has with another: credits, and what comes.
 
+mod short;
+
 use std::collections::VecDeque;
 
 use ggas_wire::Led;
@@ -98,15 +100,17 @@ impl<P> Link<P> {
         [self.sent, self.received] != [[0; 2]; 2]
     }
 
-    /// The peer says how many packets it has taken; whether these are more. `None`: more than were sent.
-    pub fn hear_taken(&mut self, taken: [u32; 2]) -> Option<bool> {
+    /// The peer says how many packets it has taken: whether these are more. `None`: more than were sent.
+    #[inline]
+    pub fn is_news(&self, taken: [u32; 2]) -> Option<bool> {
         let news = |class: usize| taken[class].wrapping_sub(self.taken_there[class]);
         let fits = |class: usize| news(class) <= self.sent[class].wrapping_sub(self.taken_there[class]);
-        let more = news(0) > 0 || news(1) > 0;
-        (fits(0) && fits(1)).then(|| {
-            self.taken_there = taken;
-            more
-        })
+        (fits(0) & fits(1)).then_some(news(0) | news(1) != 0)
+    }
+
+    /// The same, and remembers it.
+    pub fn hear_taken(&mut self, taken: [u32; 2]) -> Option<bool> {
+        self.is_news(taken).inspect(|_| self.taken_there = taken)
     }
 
     /// The card takes a packet; whether the peer is to be told of that by itself.
@@ -157,7 +161,16 @@ pub(super) struct Intake<'a, P, G> {
 
 impl<P, G> Intake<'_, P, G> {
     /// A message of a peer: credits, packets, and which long payloads it has read; or where it lets this process write.
+    #[inline]
     pub fn message(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        match self.short(bytes) {
+            true => Ok(()),
+            false => self.any_message(bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn any_message(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
         let (head, mut rest) = Head::of(bytes).map_err(|_| Unfit::Foreign)?;
         let node = self.head(head)?;
         if message::is_landing(rest) {

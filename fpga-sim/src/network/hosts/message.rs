@@ -8,8 +8,9 @@ use ggas_wire::Key;
 
 use super::landing::{LANDS, Runway};
 use crate::memory::TAIL;
-use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words};
-use crate::packet::{Class, Kind, Packet};
+use crate::network::shared::codec::{self, Form, IN_ENTRY, Malformed, Rules, Words, short};
+use crate::packet::{Class, INLINE_MAX, Kind, Packet};
+use crate::short_put::ShortPut;
 
 /// Ticket, and how many packets of each class the sender has taken from the receiver's so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,56 @@ fn front(packet: &Packet, head: Head, form: Form) -> [u8; HEAD + WORDS] {
         *to = word.to_le_bytes();
     }
     front
+}
+
+/// Most bytes of a [short](encode_short) message.
+pub(super) const SHORT_MAX: usize = HEAD + WORDS + INLINE_MAX;
+
+/// Writes a message of one short put of at most [`INLINE_MAX`] bytes; how long it is.
+#[inline]
+pub(super) fn encode_short(put: &ShortPut, bytes: &[u8], head: Head, into: &mut [u8; SHORT_MAX]) -> usize {
+    let form = match bytes.len() {
+        0..=IN_ENTRY => Form::Word(bytes.len() as u32, word_of(bytes)),
+        len => Form::Ring(len as u32),
+    };
+    let (in_front, behind) = into.split_at_mut(HEAD + WORDS);
+    in_front[..HEAD].copy_from_slice(&head.bytes());
+    for (to, word) in in_front[HEAD..].as_chunks_mut::<8>().0.iter_mut().zip(short::encode(put, form)) {
+        *to = word.to_le_bytes();
+    }
+    if let (Form::Ring(_), Some(behind)) = (form, behind.get_mut(..bytes.len())) {
+        behind.copy_from_slice(bytes);
+        return HEAD + WORDS + bytes.len();
+    }
+    HEAD + WORDS
+}
+
+/// The head, the put and its bytes of a message that has one short put between these nodes and nothing else.
+#[inline]
+pub(super) fn decode_short(message: &[u8], from: u16, to: u16) -> Option<(ShortPut, InMessage<'_>)> {
+    let (words, behind) = words(message.get(HEAD..)?).ok()?;
+    let put = short::decode(&words, behind.len(), (from, to))?;
+    Some((
+        put,
+        if behind.is_empty() { InMessage::Word(words[7].to_le_bytes()) } else { InMessage::Behind(behind) },
+    ))
+}
+
+/// Where a short put's bytes are.
+pub(super) enum InMessage<'a> {
+    Word([u8; IN_ENTRY]),
+    Behind(&'a [u8]),
+}
+
+impl InMessage<'_> {
+    /// They are so many.
+    #[inline]
+    pub fn bytes(&self, len: u32) -> &[u8] {
+        match self {
+            InMessage::Word(word) => word.get(..len as usize).unwrap_or_default(),
+            InMessage::Behind(bytes) => bytes,
+        }
+    }
 }
 
 /// Writes a packet whose payload the receiver is to read behind its head.

@@ -1,5 +1,7 @@
 //! Packets as entries of a ring: eight words, checked on the way in. [`crate::packet`] says which forms there are.
 
+pub(in crate::network) mod short;
+
 use extoll_abi::{Address, Atomic, CommandCode, ErrorUnits, Mode, Modifier, Spec};
 
 use crate::packet::{Class, INLINE_MAX, Kind, Packet, Payload};

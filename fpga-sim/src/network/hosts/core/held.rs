@@ -15,7 +15,7 @@ use super::{Core, Read, Sent};
 use crate::packet::Packet;
 
 /// A peer with so many packets that it has not taken is busy: more for it wait for each other.
-const BUSY: u64 = 8;
+pub(super) const BUSY: u64 = 8;
 /// Longer packets wait for nobody: to copy them costs more than to send them.
 const SHORT: usize = 1024;
 /// Bytes of a message that wait for no more: half of the credits of a class at 64 bytes a packet.

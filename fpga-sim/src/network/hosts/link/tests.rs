@@ -1,6 +1,7 @@
 //! What a peer may say, and what becomes of what it may not.
 
 mod known;
+mod short;
 
 use std::sync::Arc;
 

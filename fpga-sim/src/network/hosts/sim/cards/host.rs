@@ -20,6 +20,7 @@ use crate::network::fabric::{Carriage, Fabric, FabricError, First, Pending};
 use crate::network::hosts::shared::Shared;
 use crate::network::hosts::sleep::Watch;
 use crate::packet::{Class, Packet};
+use crate::short_put::ShortPut;
 use crate::wake::Wake;
 
 /// Pages of the translation table that the processes of a network have each, so that an address says whose it is.
@@ -47,6 +48,14 @@ impl Fabric for SimFabric {
         read: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<(), Packet> {
         self.shared.send_read(packet, read)
+    }
+
+    fn sends_short(&self, _to: Address) -> bool {
+        true
+    }
+
+    fn send_short(&self, put: &ShortPut, bytes: &[u8]) -> bool {
+        self.shared.send_short(put, bytes)
     }
 
     fn process_at(&self, to: Address) -> u32 {

@@ -16,6 +16,7 @@ use crate::network::hosts::places::Places;
 use crate::network::hosts::seen::Seen;
 use crate::network::hosts::shared::Shared;
 use crate::packet::{Class, Packet, Payload};
+use crate::short_put::ShortPut;
 
 pub struct Process {
     pub node: u16,
@@ -55,6 +56,10 @@ impl First for Card {
     fn take(&mut self, packet: &mut Packet) {
         self.packets.push((packet.take(), None));
         self.left = 0;
+    }
+
+    fn put(&mut self, put: &ShortPut, bytes: &[u8]) -> bool {
+        self.settle(&mut put.packet(bytes), &[])
     }
 
     fn settle(&mut self, packet: &mut Packet, bytes: &[u8]) -> bool {
