@@ -24,10 +24,14 @@ impl Chip {
     /// command, or cannot go now.
     #[inline]
     pub(super) fn execute_short(&mut self, vpid: u8, command: &Command) -> bool {
+        let board = &*self.board;
+        // Asked first: where none go so, as on one host, commands are decoded once.
+        if TRACED || !board.fabric.sends_short(command.descriptor.header().dst) {
+            return false;
+        }
         let Ok((header, Request::Put { qw, read, write, size })) = command.descriptor.decode() else {
             return false;
         };
-        let board = &*self.board;
         let entry = board.state.entry(vpid);
         let plain = (command.option.mode() == MODE)
             & (header.modifier == Modifier::NONE)
@@ -35,7 +39,7 @@ impl Chip {
             & entry.is_open()
             & (size as usize <= INLINE_MAX);
         let fragment = fragment::payload_of_mtu(board.state.config() as u16);
-        if TRACED || !plain || size > u32::from(fragment) || !board.fabric.sends_short(header.dst) {
+        if !plain || size > u32::from(fragment) {
             return false;
         }
         let Some(from) = self.translation.translate_short(vpid, read, size, Access::READ) else {

@@ -24,6 +24,7 @@ mod landed;
 mod net;
 mod offers;
 mod rules;
+mod short;
 mod stopped;
 mod world;
 
