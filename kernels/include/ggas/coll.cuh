@@ -36,7 +36,8 @@
  * Result, the same in all threads of a block: GGAS_OK; GGAS_ERR_TIMEOUT
  * (reported in ggas_group.report): the group is poisoned then; the members that
  * wait for this node see that and fail with GGAS_ERR_POISONED, and so does every
- * later collective until the host resets the group; GGAS_ERR_ARGUMENT.
+ * later collective until the host resets the group. GGAS_ERR_POISONED also where
+ * a node is waited for whose process has left the job; GGAS_ERR_ARGUMENT.
  *
  * Elements are of 1, 2, 4 or 8 bytes; those of 16 bits, ggas_half and
  * ggas_bfloat16, are reduced in float and rounded once. Reductions go in the

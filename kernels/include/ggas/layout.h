@@ -314,6 +314,7 @@ struct ggas_group {
 	uint64_t data_epoch;	/* data exchanges through staging completed */
 	uint64_t meetings;	/* of this node's blocks: those completed, times 2^32; less than that while one lasts */
 	struct ggas_channel channel[GGAS_CHANNELS];	/* by block */
+	uint64_t left;		/* words of kernel memory with a bit for each node whose process has left, or 0 */
 };
 
 #define GGAS_QUEUES		32	/* most queues of a GPU (thesis 5.7.4) */

@@ -752,10 +752,11 @@ pub struct ggas_group {
     pub data_epoch: u64,
     pub meetings: u64,
     pub channel: [ggas_channel; 256usize],
+    pub left: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 4208usize];
+    ["Size of ggas_group"][::core::mem::size_of::<ggas_group>() - 4216usize];
     ["Alignment of ggas_group"][::core::mem::align_of::<ggas_group>() - 8usize];
     [
         "Offset of field: ggas_group::base",
@@ -811,6 +812,9 @@ const _: () = {
     [
         "Offset of field: ggas_group::channel",
     ][::core::mem::offset_of!(ggas_group, channel) - 112usize];
+    [
+        "Offset of field: ggas_group::left",
+    ][::core::mem::offset_of!(ggas_group, left) - 4208usize];
 };
 impl Default for ggas_group {
     fn default() -> Self {

@@ -99,6 +99,15 @@ pub enum GroupError {
         /// The first that died.
         rank: u32,
     },
+    /// A process of the group left, and others wait for it.
+    #[error(
+        "rank {rank} left the job, and collectives of the group wait for it: have all ranks make the same collectives before one leaves; \
+         end the group's kernels and start a new job"
+    )]
+    PeerLeft {
+        /// The one that was waited for, if this process did that itself; else the first that left.
+        rank: u32,
+    },
     /// Processes run on GPUs of different models, or some on GPUs and some on the CPU.
     #[error(
         "rank {rank} runs on {device} and rank 0 on {first}: a group across processes chooses algorithms for one model; \

@@ -140,6 +140,9 @@ impl Group {
     /// under way included, return `GGAS_ERR_POISONED` at once, and [`check`](Self::check) names the process. A group with
     /// a dead member stays poisoned.
     ///
+    /// A process that leaves the job (drops its [`Job`]) ends no collective that it has done its part of. Who waits for it fails at once, as
+    /// do those that wait for that one, and [`check`](Self::check) says [`GroupError::PeerLeft`]; where stores pass network cards a second later.
+    ///
     /// # Errors
     /// As for [`new`](Self::new); [`GroupError::Unequal`] and [`GroupError::MixedModels`] on all ranks; [`GroupError::Window`] where another process
     /// failed, died, or did not make the call in time.
@@ -148,7 +151,7 @@ impl Group {
         let choices = choices_of(&window, config);
         same_layout(&setup, window.len(), config, choices.as_ref().ok())?;
         let made = choices.and_then(|choices| Group::unset(window, config, choices)).and_then(|mut group| {
-            group.loss = Some(Loss::watch(job, &group.members));
+            group.loss = Some(Loss::watch(job, &group.window, &group.members));
             group.clear()?;
             Ok((group, config.tuned_by.table()?))
         });
@@ -230,7 +233,7 @@ impl Group {
     /// Do not call it while kernels run.
     ///
     /// # Errors
-    /// [`GroupError::PeerLost`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
+    /// [`GroupError::PeerLost`], [`GroupError::PeerLeft`], [`GroupError::Failed`], [`GroupError::Poisoned`], [`GroupError::Memory`].
     pub fn check(&self) -> Result<(), GroupError> {
         self.check_loss()?;
         let seen = match self.processes.as_ref().is_some_and(Processes::is_broken) {
@@ -242,8 +245,12 @@ impl Group {
             Err(error) => error.is_consequence(),
             Ok(()) => self.window.lost_part().is_some(),
         };
+        let waited_for = match &seen {
+            Err(GroupError::Failed { report, .. }) => report.peer,
+            _ => None,
+        };
         match &self.loss {
-            Some(loss) if of_a_death => loss.check_for_news().and(seen),
+            Some(loss) if of_a_death => loss.check_for_news(waited_for).and(seen),
             _ => seen,
         }
     }

@@ -16,9 +16,12 @@ pub(crate) struct Members {
     members: Vec<Member>,
 }
 
+/// Where the bits of those that left are.
+const LEFT: usize = size_of::<ggas_group>();
+
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// `struct ggas_group`.
+    /// `struct ggas_group`, and [behind it](LEFT) a bit for each node whose process has left.
     memory: KernelMem,
     report: ReportCell,
     initial: Box<ggas_group>,
@@ -75,6 +78,15 @@ impl Members {
         let poison = |member: &Member| member.memory.store_u32(at, GGAS_GROUP_POISONED);
         self.members.iter().try_for_each(poison)
     }
+
+    /// Ends their kernels' waits for a node whose process has left, now and later. By one thread at a time.
+    pub fn tell_left(&self, node: u32) -> Result<(), MemoryError> {
+        let at = LEFT + node as usize / 64 * 8;
+        self.members.iter().try_for_each(|member| {
+            let word = member.memory.load_u64(at)?;
+            member.memory.store_u64(at, word | 1 << (node % 64))
+        })
+    }
 }
 
 impl Member {
@@ -88,6 +100,9 @@ impl Member {
         let traced = member.trace_words();
         let report = ReportCell::with_words(member.processor(), traced.as_ref().map_or(&[], |words| words))?;
         let offset = config.offset as u64;
+        let words = window.len().div_ceil(64);
+        let memory = member.processor().alloc(LEFT + 8 * words)?;
+        memory.write_u64s(LEFT, &vec![0; words])?;
         let initial = Box::new(ggas_group {
             base: member.global_pointer(0)? + offset,
             local: member.pointer_of(rank)? + offset,
@@ -103,9 +118,10 @@ impl Member {
             packed_channels: config.packed_channels as u32,
             poisoned: if traced.is_some() { GGAS_GROUP_TRACED } else { 0 },
             posted: window.info().passes_the_cards().into(),
+            left: memory.address() + LEFT as u64,
             ..ggas_group::default()
         });
-        Ok(Self { memory: member.processor().alloc(size_of::<ggas_group>())?, report, initial })
+        Ok(Self { memory, report, initial })
     }
 
     /// Address of its `struct ggas_group`.

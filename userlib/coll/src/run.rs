@@ -136,6 +136,7 @@ impl Processes {
         };
         done.map_err(|error| match error {
             SharedGpuError::PeerLost { rank } => GroupError::PeerLost { rank },
+            SharedGpuError::PeerLeft { rank } => GroupError::PeerLeft { rank },
             error => error.into(),
         })
     }
@@ -179,7 +180,7 @@ impl Group {
     ///
     /// # Errors
     /// As of [`collective`](Group::collective), before anything is done; as of [`check`](Group::check), and [`GroupError::Launch`], by kernels;
-    /// [`GroupError::PeerLost`], [`GroupError::Shared`] by processes. A failure of those ends the group's use until
+    /// [`GroupError::PeerLost`], [`GroupError::PeerLeft`], [`GroupError::Shared`] by processes. A failure of those ends the group's use until
     /// [`reset_across`](Group::reset_across).
     pub fn run(&self, what: Collective, vectors: &Vectors) -> Result<(), GroupError> {
         if let Some(processes) = &self.processes {

@@ -13,7 +13,7 @@ use crate::kernel::{self, Reduce};
 use crate::lanes::Lanes;
 use crate::peers::{self, Name, Peers};
 use crate::plan::Fault;
-use crate::process::{Engine, NOBODY, Process, WORK, is_later};
+use crate::process::{Engine, Process, WORK, is_later};
 use crate::station::{Lane, Place, Slots, Station, Waiting, Word};
 use crate::{Copier, Element, Op, SharedGpuError};
 
@@ -86,6 +86,7 @@ impl<'a> Call<'a> {
         self.check()?;
         loop {
             self.process.look()?;
+            let left = self.process.ends.left(Duration::ZERO);
             let polled = protocol.as_mut().poll(&mut context);
             if let Some(error) = self.error.take() {
                 return Err(error);
@@ -95,6 +96,7 @@ impl<'a> Call<'a> {
                 return if self.is_direct.get() { self.fault() } else { Ok(()) };
             }
             self.check()?;
+            self.check_left(&left)?;
             self.says_that_it_waits(self.waiting.get());
             if progress != self.progress.get() {
                 progress = self.progress.get();
@@ -129,11 +131,18 @@ impl<'a> Call<'a> {
 
     /// Whether a rank died, or said that the call failed.
     fn check(&self) -> Result<(), SharedGpuError> {
-        let dead = self.process.dead.load(Ordering::Acquire);
-        if dead != NOBODY {
-            return Err(SharedGpuError::PeerLost { rank: dead });
-        }
+        self.process.ends.check()?;
         self.fault()
+    }
+
+    /// Whether this rank waits for one that had left before it looked.
+    fn check_left(&self, left: &[u32]) -> Result<(), SharedGpuError> {
+        let waited_for =
+            self.waiting.get().and_then(|waiting| self.process.members.get(waiting.rank).copied());
+        match waited_for.filter(|rank| left.contains(rank)) {
+            Some(rank) => Err(SharedGpuError::PeerLeft { rank }),
+            None => Ok(()),
+        }
     }
 
     /// Whether a rank said that the call failed.

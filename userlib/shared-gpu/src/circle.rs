@@ -1,8 +1,9 @@
 //! Ranks of a job that share a GPU, or lead those that do: all of those who set something up together do so at once, and fail together.
 
+use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ggas_clock::Clock;
@@ -128,16 +129,65 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The first of them that dies from now on, or has died: [`NOBODY`] before.
-    pub(crate) fn watch(&self) -> (Arc<AtomicU32>, LossGuard) {
-        let dead = Arc::new(AtomicU32::new(NOBODY));
-        let (told, ranks) = (dead.clone(), self.ranks.clone());
+    /// Ends of them from now on, and those that have ended.
+    pub(crate) fn watch(&self) -> Ends {
+        let known = Arc::<Known>::default();
+        let (told, ranks) = (known.clone(), self.ranks.clone());
         let losses = self.job.on_loss(Box::new(move |rank| {
             if ranks.contains(&rank) {
-                let _ = told.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
+                let _ = told.dead.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire);
             }
         }));
-        (dead, losses)
+        let told = known.clone();
+        let leaves = self.job.on_leave(Box::new(move |rank| {
+            told.left.lock().unwrap_or_else(PoisonError::into_inner).insert(rank, Clock::REAL.now());
+            told.some_left.store(true, Ordering::Release);
+        }));
+        Ends { known, _guards: [losses, leaves] }
+    }
+}
+
+/// What is known of the ends of ranks.
+struct Known {
+    dead: AtomicU32,
+    some_left: AtomicBool,
+    /// Since when.
+    left: Mutex<BTreeMap<u32, Instant>>,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known { dead: AtomicU32::new(NOBODY), some_left: AtomicBool::new(false), left: Mutex::default() }
+    }
+}
+
+/// Ends of ranks, while this is kept.
+pub(crate) struct Ends {
+    known: Arc<Known>,
+    _guards: [LossGuard; 2],
+}
+
+impl Ends {
+    /// Fails where one of them has died: the first that did.
+    pub(crate) fn check(&self) -> Result<(), SharedGpuError> {
+        match self.known.dead.load(Ordering::Acquire) {
+            NOBODY => Ok(()),
+            rank => Err(SharedGpuError::PeerLost { rank }),
+        }
+    }
+
+    /// Those that left so long ago, as the job numbers them. What they said is there by then, but for what is under way between hosts. Most often
+    /// there are none.
+    pub(crate) fn left(&self, ago: Duration) -> Vec<u32> {
+        if !self.known.some_left.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let left = self.known.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Clock::REAL.now();
+        left.iter()
+            .filter(|(_, since)| now.saturating_duration_since(**since) >= ago)
+            .map(|(rank, _)| *rank)
+            .collect()
     }
 }
 

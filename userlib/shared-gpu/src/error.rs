@@ -99,6 +99,14 @@ pub enum SharedGpuError {
         /// Which.
         rank: u32,
     },
+    /// A rank left the job, and this one waits for it.
+    #[error(
+        "rank {rank} left the job, and others wait for it: have all ranks make the same calls before one leaves; start a new job"
+    )]
+    PeerLeft {
+        /// Which.
+        rank: u32,
+    },
     /// The daemon of MPS, or its server, ended while ranks used the GPU through it, at this rank or another.
     #[error(
         "MPS ended, by which rank {rank} used the GPU ({what}): start it by `nvidia-cuda-mps-control -d` if it does not run ({}), and a \

@@ -6,19 +6,18 @@
 //! landed stays until the next round begins.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ggas_clock::{Backoff, Clock, Ladder};
+use ggas_device::PeerEnd;
 use ggas_kernels::{KernelMem, Mapped, Processor};
-use ggas_members::LossGuard;
 use ggas_rma::{Address, Connection, HostBuffer, Node, Port, PortConfig, PortError, PostError, Region, Spec};
 
 use crate::across::{Across, ChoosingAcross, Through};
 use crate::attached::{Attached, Source};
-use crate::circle::Circle;
+use crate::circle::{Circle, Ends};
 use crate::plan::Fault;
-use crate::process::{NOBODY, fault_of, is_later};
+use crate::process::{fault_of, is_later};
 use crate::{Collective, Element, Op, SharedGpuError};
 
 /// Words of different hosts lie in lines of their own.
@@ -29,6 +28,8 @@ const SLOT: usize = 256 << 10;
 const SLOTS: usize = 16 << 20;
 /// Longest that a leader which goes away waits until its last puts are carried out.
 const LAST: Duration = Duration::from_secs(1);
+/// So long what another leader put may be under way once it is heard that it left: who leaves a network sees to it for as long.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 /// Bits of a word that stand for what the call is; the round's number is above.
 const CALL_BITS: u32 = 24;
 
@@ -75,8 +76,7 @@ pub(crate) struct Leaders {
     over: u64,
     timeout: Duration,
     ladder: Ladder,
-    dead: Arc<AtomicU32>,
-    _losses: LossGuard,
+    ends: Ends,
     is_broken: bool,
 }
 
@@ -121,9 +121,9 @@ impl Leaders {
             Ok((host != me).then_some(Link { connection, nla, on_gpu }))
         };
         let links = all.iter().enumerate().map(link).collect::<Result<_, _>>()?;
-        let (dead, losses) = circle.world().watch();
+        let ends = circle.world().watch();
         let ranks = circle.members().to_vec();
-        let (rounds, over, is_broken, _losses) = (0, 0, false, losses);
+        let (rounds, over, is_broken) = (0, 0, false);
         Ok(Some(Leaders {
             mapped,
             region,
@@ -142,8 +142,7 @@ impl Leaders {
             over,
             timeout,
             ladder,
-            dead,
-            _losses,
+            ends,
             is_broken,
         }))
     }
@@ -287,6 +286,7 @@ impl Leaders {
         loop {
             // Whatever a put that failed has to say, its host's end says, too; to look drives a model.
             while self.port.poll().is_some() {}
+            let left = self.ends.left(UNDER_WAY);
             let seen = self.region.load_u64(flag(set, self.hosts(), host))?;
             if seen != word && seen >> CALL_BITS == word >> CALL_BITS {
                 return Err(SharedGpuError::Mismatch { rank: self.ranks[host] as usize });
@@ -295,6 +295,9 @@ impl Leaders {
             self.check()?;
             if seen == word {
                 return Ok(());
+            }
+            if left.contains(&self.ranks[host]) {
+                return Err(SharedGpuError::PeerLeft { rank: self.ranks[host] });
             }
             backoff.pause().map_err(|waited| SharedGpuError::Timeout {
                 rank: self.ranks[host] as usize,
@@ -306,10 +309,7 @@ impl Leaders {
 
     /// Whether a rank died, or another leader has given up this round, or one before it: who is in a later one has done its part of this.
     fn check(&self) -> Result<(), SharedGpuError> {
-        let dead = self.dead.load(Ordering::Acquire);
-        if dead != NOBODY {
-            return Err(SharedGpuError::PeerLost { rank: dead });
-        }
+        self.ends.check()?;
         (0..self.hosts()).try_for_each(|host| {
             let word = self.region.load_u64(given_up(self.hosts(), host))?;
             if word != 0 && is_later(word, self.rounds as u32) { Ok(()) } else { Fault::check(word) }
@@ -337,6 +337,9 @@ impl Leaders {
     /// What a post that was refused means.
     fn refused(&self, host: usize, error: PostError) -> SharedGpuError {
         match error {
+            PostError::PeerLost(peer) if peer.end == PeerEnd::Left => {
+                SharedGpuError::PeerLeft { rank: self.ranks[host] }
+            }
             PostError::PeerLost(_) => SharedGpuError::PeerLost { rank: self.ranks[host] },
             error => error.into(),
         }

@@ -441,11 +441,13 @@ pub(crate) enum Fault {
     Died,
     /// MPS ended, by which a rank used the GPU; of the job, as those who are told may be on other GPUs and hosts.
     Mps,
+    /// A rank left the job, and was waited for; of the job, too.
+    Left,
 }
 
 impl Fault {
-    const ALL: [Fault; 6] =
-        [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State, Fault::Died, Fault::Mps];
+    const ALL: [Fault; 7] =
+        [Fault::Unequal, Fault::Late, Fault::Failed, Fault::State, Fault::Died, Fault::Mps, Fault::Left];
 
     pub(crate) fn word(self, rank: usize) -> u64 {
         (rank as u64) << 8 | (self as u64 + 1)
@@ -470,6 +472,7 @@ impl Fault {
     pub(crate) fn passed_on(error: &SharedGpuError, own: usize) -> u64 {
         match error {
             SharedGpuError::MpsEnded { rank, .. } => Fault::Mps.word(*rank),
+            SharedGpuError::PeerLeft { rank } => Fault::Left.word(*rank as usize),
             _ => Fault::Failed.word(own),
         }
     }
@@ -483,6 +486,7 @@ impl Fault {
             Some((Fault::Late, rank)) => elsewhere(rank, "did not come in time"),
             Some((Fault::Failed, rank)) => elsewhere(rank, "failed"),
             Some((Fault::Died, rank)) => Err(SharedGpuError::PeerLost { rank: rank as u32 }),
+            Some((Fault::Left, rank)) => Err(SharedGpuError::PeerLeft { rank: rank as u32 }),
             Some((Fault::State, rank)) => elsewhere(rank, "went to a state that does not follow"),
             Some((Fault::Mps, rank)) => {
                 Err(SharedGpuError::MpsEnded { rank, folder: None, what: "as that rank found".to_owned() })

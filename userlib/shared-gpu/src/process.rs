@@ -1,6 +1,5 @@
 //! A rank as a process: what it shares, and how its GPU, or its processor, reduces, and reads and writes the directory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use ggas_clock::Ladder;
 use ggas_gpu::{Module, Stream};
 use ggas_kernels::{KernelMem, Launch, Processor, start};
 
+use crate::circle::Ends;
 use crate::kernel::{self, BULK, Reduce, STORE, WORDS, Words};
 use crate::memory::Shared;
 use crate::mps::Before;
@@ -52,8 +52,9 @@ pub(crate) struct HostWords {
 /// A rank that shares a GPU.
 pub(crate) struct Process {
     pub(crate) rank: usize,
-    /// The same as the job numbers it.
+    /// The same as the job numbers it, and all ranks.
     pub(crate) of_job: usize,
+    pub(crate) members: Vec<u32>,
     pub(crate) ranks: usize,
     pub(crate) shared: Shared,
     pub(crate) engine: Engine,
@@ -68,8 +69,8 @@ pub(crate) struct Process {
     pub(crate) ladder: Ladder,
     /// As it was at the set-up; `None` on the executor.
     pub(crate) mps: Option<Before>,
-    /// The first rank that died.
-    pub(crate) dead: Arc<AtomicU32>,
+    /// Of ranks of the job.
+    pub(crate) ends: Ends,
     /// Calls so far, the same as of all ranks that have come as far.
     pub(crate) calls: AtomicU32,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ggas_clock::{Clock, Ladder};
 use ggas_kernels::Processor;
 use ggas_members::cores::{Cores, are_crowded};
-use ggas_members::{Job, LossGuard, cores};
+use ggas_members::{Job, cores};
 
 use crate::call::Call;
 use crate::circle::{Circle, World};
@@ -58,7 +58,6 @@ pub struct SharedGpu {
     /// Of rank 0.
     learning: Learning,
     broken: bool,
-    _losses: LossGuard,
 }
 
 impl SharedGpu {
@@ -84,7 +83,7 @@ impl SharedGpu {
         if config.algorithm.is_some_and(Algorithm::has_states) && config.directory != Directory::Host {
             return Err(SharedGpuError::NoStates);
         }
-        let (dead, losses) = circle.world().watch();
+        let ends = circle.world().watch();
         let shared = Shared::new(circle, processor, config, is_one_gpu)?;
         let is_crowded = share_cores(circle)?;
         let made = shared.zip(circle.rank()).map(|((shared, layout), rank)| {
@@ -93,6 +92,7 @@ impl SharedGpu {
             let process = Process {
                 rank,
                 of_job: circle.members()[rank] as usize,
+                members: circle.members().to_vec(),
                 ranks: circle.ranks(),
                 engine: engine(processor)?,
                 seen: (config.directory != Directory::Host)
@@ -106,7 +106,7 @@ impl SharedGpu {
                 timeout: config.timeout,
                 ladder: if is_crowded { Ladder::CROWDED } else { Ladder::SHORT },
                 mps,
-                dead,
+                ends,
                 calls: AtomicU32::new(0),
             };
             let sharing = match processor {
@@ -130,7 +130,6 @@ impl SharedGpu {
                 cursor: Cursor::default(),
                 learning: Learning::default(),
                 broken: false,
-                _losses: losses,
             })
         });
         let mut made = circle.agree(made.transpose())?;

@@ -110,6 +110,16 @@ GGAS_FN bool poisoned_since(const ggas_group *g)
 	return ggas_load_relaxed(&g->poisoned) & GGAS_GROUP_POISONED;
 }
 
+/* Whether the process of a node has left: all that it stored is there, and nothing more comes. Whoever waits for it looks once more. */
+GGAS_FN bool has_left(const ggas_group *g, uint32_t node)
+{
+	const uint64_t *left = reinterpret_cast<const uint64_t *>(g->left);
+	if (!left || node >= g->nodes || !(ggas_load_relaxed(left + node / 64) >> node % 64 & 1))
+		return false;
+	ggas_fence_acquire();
+	return true;
+}
+
 GGAS_FN bool acquires(ggas_order order)
 {
 	return order == ggas_order::acquire || order == ggas_order::release_acquire;
@@ -147,7 +157,8 @@ GGAS_FN void acquired(ggas_order order)
 }
 
 /* The slow part of wait_flag: bounded, and with an eye on poison. Poisons the group on failure. Now and then it looks
- * at the group's own poison too: the host sets that when a process of the group died. */
+ * at the group's own poison too: the host sets that when a process of the group died. One that left stored what it had to say
+ * before: only who waits for it fails. */
 GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch, ggas_order order, uint32_t kind,
 			     uint32_t peer, uint32_t line)
 {
@@ -158,7 +169,8 @@ GGAS_COLD int wait_flag_long(ggas_group *g, const uint64_t *flag, uint64_t epoch
 			poison(g);
 			return error;
 		}
-		if (wait.looks_around() && poisoned_since(g)) {
+		if (wait.looks_around() &&
+		    (poisoned_since(g) || (has_left(g, peer) && look(flag, order) < epoch))) {
 			seen = GGAS_FLAG_POISON;
 			break;
 		}

@@ -31,7 +31,9 @@ GGAS_COLD int wait_packet_long(ggas_group *g, const ggas_u128 *slot, uint64_t ep
 			poison(g);
 			return error;
 		}
-		if (wait.looks_around() && (poisoned_since(g) || ggas_load_relaxed(peer_begun) == GGAS_FLAG_POISON)) {
+		if (wait.looks_around() &&
+		    (poisoned_since(g) || ggas_load_relaxed(peer_begun) == GGAS_FLAG_POISON ||
+		     (has_left(g, peer) && ggas_load_relaxed(slot).hi != epoch))) {
 			wait.fail(GGAS_ERR_POISONED, reinterpret_cast<uint64_t>(slot), epoch, seen, 0);
 			poison(g);
 			return GGAS_ERR_POISONED;

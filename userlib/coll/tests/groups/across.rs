@@ -1,9 +1,10 @@
 //! Collectives across processes on the CPU executor: values, few cores, deaths, stopped processes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::jobs::{die, in_job, in_job_with_death, signal, victim};
+use crate::jobs::{all_of_first, die, in_job, in_job_with_death, signal, victim};
 use extoll_abi::layout::{GGAS_ERR_POISONED, GGAS_ERR_TIMEOUT};
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
@@ -381,5 +382,59 @@ fn a_stopped_process_is_a_timeout_that_names_it_and_a_reset_mends() {
         assert_eq!(process.run((1, 32), process.barriers(5)), 0);
         assert_eq!(process.wrong.load_u64(0).expect("in range"), 0);
         job.barrier(SOON).expect("all");
+    });
+}
+
+/// The last one does its part of nothing any more.
+#[test]
+fn who_leaves_ends_waits_for_it() {
+    in_job("across::who_leaves_ends_waits_for_it", (3, 1), |job| {
+        let process = Process::new(job, GroupConfig { timeout: LONG, ..GroupConfig::default() });
+        assert_eq!(process.run((2, 32), process.barriers(3)), 0);
+        job.barrier(SOON).expect("all");
+        if job.rank() == 2 {
+            return;
+        }
+        let begun = Instant::now();
+        assert_eq!(process.run((2, 32), process.barriers(1)), u64::from(GGAS_ERR_POISONED));
+        assert!(begun.elapsed() < SHORTLY, "took {:?}", begun.elapsed());
+        let check = process.group.check();
+        assert!(matches!(check, Err(GroupError::PeerLeft { rank: 2 })), "{check:?}");
+        all_of_first(2, job);
+    });
+}
+
+/// The root of a broadcast is done before the others begin, and leaves.
+#[test]
+fn what_a_rank_did_its_part_of_ends_well_when_it_has_left() {
+    in_job("across::what_a_rank_did_its_part_of_ends_well_when_it_has_left", (3, 1), |job| {
+        const COUNT: usize = 300;
+        let process = Process::new(job, GroupConfig { timeout: LONG, ..GroupConfig::default() });
+        let memory = process.cpu.alloc(2 * 8 * COUNT).expect("memory");
+        memory.write_u64s(8 * COUNT, &[u64::from(job.rank() == 0); COUNT]).expect("in range");
+        let args = selftest_coll {
+            input: memory.address(),
+            out: memory.address() + 8 * COUNT as u64,
+            count: COUNT as u64,
+            element: SELFTEST_INT64,
+            form: SELFTEST_BLOCK,
+            method: SELFTEST_BROADCAST,
+            rounds: 1,
+            ..selftest_coll::default()
+        };
+        job.barrier(SOON).expect("all");
+        if job.rank() == 0 {
+            return assert_eq!(process.run((1, 32), args), 0);
+        }
+        // Told of it after that.
+        let left = Arc::new(AtomicBool::new(false));
+        let told = left.clone();
+        let _watch = job.on_leave(Box::new(move |_| told.store(true, Ordering::Release)));
+        while !left.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(process.run((1, 32), args), 0, "{:?}", process.group.check());
+        assert_eq!(memory.load_u64(8 * (2 * COUNT - 1)).expect("in range"), 1);
+        process.group.check().expect("no failure");
     });
 }

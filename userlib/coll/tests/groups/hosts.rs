@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::jobs::{die, on_hosts, victim};
+use crate::jobs::{all_of_first, die, on_hosts, victim};
 use ggas_coll::{Group, GroupConfig, GroupError};
 use ggas_device::sim::SimNetwork;
 use ggas_kernels::{KernelMem, Processor, Running, start};
@@ -160,4 +160,33 @@ fn barriers_until_death(job: &Job) {
     assert!(begun.elapsed() < SOON / 2, "took {:?}", begun.elapsed());
     let check = process.group.check();
     assert!(matches!(check, Err(GroupError::PeerLost { rank }) if rank == dies), "{check:?}");
+}
+
+/// One of a node with another rank, on this host or another.
+#[test]
+fn who_leaves_ends_waits_for_it_on_all_hosts() {
+    job(
+        "hosts::who_leaves_ends_waits_for_it_on_all_hosts",
+        &[0, 0, 1, 1],
+        2,
+        None,
+        barriers_until_one_leaves,
+    );
+}
+
+fn barriers_until_one_leaves(job: &Job) {
+    let process = Process::new(job);
+    process.ends_well(process.barriers(3));
+    job.barrier(SOON).expect("all");
+    if job.rank() == 3 {
+        return;
+    }
+    let begun = Instant::now();
+    let ended = process.barriers(1).wait(SOON);
+    assert!(begun.elapsed() < SOON / 2, "took {:?}", begun.elapsed());
+    // Whichever comes first: an access to the part that is gone, or that it is waited for.
+    let by_access = ended.as_ref().is_err_and(|error| error.to_string().contains("member 3 has left"));
+    let check = process.group.check();
+    assert!(by_access || matches!(check, Err(GroupError::PeerLeft { rank: 3 })), "{ended:?}, {check:?}");
+    all_of_first(3, job);
 }

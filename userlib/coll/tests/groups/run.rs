@@ -2,9 +2,11 @@
 //! `GGAS_TEST_GPUS=N` processes take turns on the first N GPUs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::jobs::{die, in_job, in_job_over, in_job_over_with_death, in_job_with_death, victim};
+use crate::jobs::{
+    all_of_first, die, in_job, in_job_over, in_job_over_with_death, in_job_with_death, victim,
+};
 use ggas_coll::{Collective, Element, Group, GroupConfig, GroupError, Op, RunBy, TunedBy, Tuning, Vectors};
 use ggas_device::sim::{ProcessFabric, SimNetwork};
 use ggas_kernels::Processor;
@@ -323,6 +325,40 @@ fn death(job: &Job) {
         error => matches!(error, GroupError::Window(_)),
     };
     assert!(is_told, "{error}");
+}
+
+#[test]
+fn who_leaves_ends_a_collective_of_processes() {
+    in_job("run::who_leaves_ends_a_collective_of_processes", (3, 1), leave);
+}
+
+#[test]
+fn who_leaves_ends_a_collective_on_all_hosts() {
+    if crate::wire::is_there() {
+        in_job_over("run::who_leaves_ends_a_collective_on_all_hosts", &[0, 1, 1], leave);
+    }
+}
+
+/// The last one leaves in front of a collective.
+fn leave(job: &Job) {
+    let process = match job.spans_hosts() {
+        true => Process::over_hosts(job, LONG),
+        false => Process::new(job, RunBy::Processes, LONG),
+    };
+    let vectors = Vectors { input: 0, output: OUT, count: 1000, element: Element::Float, shape: None };
+    let sum = Collective::Allreduce { op: Op::Sum };
+    process.run(sum, &vectors);
+    job.barrier(SOON).expect("all have their sums");
+    if job.rank() == 2 {
+        return;
+    }
+    let begun = Instant::now();
+    let error = process.group.run(sum, &vectors).expect_err("one has left");
+    assert!(begun.elapsed() < LONG / 2, "took {:?}", begun.elapsed());
+    assert!(matches!(error, GroupError::PeerLeft { rank: 2 }), "{error}");
+    let check = process.group.check();
+    assert!(matches!(check, Err(GroupError::PeerLeft { rank: 2 })), "{check:?}");
+    all_of_first(2, job);
 }
 
 #[test]
