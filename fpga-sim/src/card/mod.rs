@@ -241,8 +241,9 @@ impl Nic {
         self.ask_driver(true);
     }
 
-    /// Ends one [`Nic::arm`].
+    /// Ends one [`Nic::arm`], behind a look at what was stored last: nobody tells of that later.
     pub fn disarm(&self, _vpid: u8) {
+        self.kick();
         let less = |armed: u32| armed.checked_sub(1);
         // An unmatched call changes nothing.
         let _ = self.armed.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
