@@ -144,8 +144,9 @@ pub(crate) struct Shape {
 struct Trapped {
     smfu: Arc<dyn SmfuWindow>,
     nodes: Vec<u16>,
-    /// By member.
+    /// By member. The unit does those to this node's own part at once.
     stores: Vec<Stores>,
+    rank: usize,
     stride: u64,
     timeout: Duration,
     atomics: bool,
@@ -161,7 +162,8 @@ struct Stores {
 impl Trapped {
     /// One more that nobody answers went to where `offset` is.
     fn went(&self, offset: u64) {
-        if let Some(stores) = self.stores.get((offset / self.stride) as usize) {
+        let member = (offset / self.stride) as usize;
+        if let Some(stores) = self.stores.get(member).filter(|_| member != self.rank) {
             stores.went.fetch_add(1, Ordering::Release);
         }
     }
@@ -254,7 +256,7 @@ impl Parts {
             (None, Processor::Cpu(_)) => {
                 let (smfu, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
                 let stores = nodes.iter().map(|_| Stores::default()).collect();
-                let target = Trapped { smfu, nodes, stores, stride, timeout, atomics };
+                let target = Trapped { smfu, nodes, stores, rank, stride, timeout, atomics };
                 Pages::Trapped(Trap::new(all, Arc::new(target))?)
             }
             (None, _) => {

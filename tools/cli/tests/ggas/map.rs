@@ -246,7 +246,7 @@ fn processes_of_a_network_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let write = |number: u32, lines: &str| {
-        let text = format!("# NETWORK\n# POINT TO POINT\n{lines}");
+        let text = format!("# NETWORK\n# RUN\t-\t1000\t2000\n# POINT TO POINT\n{lines}# END\n");
         fs::write(file(&format!("run.{number}.prof")), text).expect("written");
     };
     write(3, "");
