@@ -119,6 +119,11 @@ pub trait Bench: Sync {
         &[]
     }
 
+    /// Methods by stores between memory that both nodes map, which those of different hosts do not.
+    fn on_one_host(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether it starts processes of its own, each a node.
     fn has_own_processes(&self) -> bool {
         false

@@ -49,11 +49,11 @@ impl<'a> Setup<'a> {
         // First of all: a GPU loads all kernels when it is opened.
         ggas_kernels::add(&crate::image::KERNELS).doing("adding the kernels of the benchmarks")?;
         let options = task.options;
-        let own = task.team.own_node();
+        let turn = task.team.turn();
         let needs_gpu = worker != Worker::Host || options.memory == Memory::Gpu;
-        let processors = match (options.device, own) {
+        let processors = match (options.device, turn) {
             (Device::Gpu, None) if needs_gpu => gpus(0..options.gpus)?,
-            (Device::Gpu, Some(own)) if needs_gpu => gpus(own % options.gpus..own % options.gpus + 1)?,
+            (Device::Gpu, Some(turn)) if needs_gpu => gpus(turn % options.gpus..turn % options.gpus + 1)?,
             _ => vec![Processor::cpu()],
         };
         let engines = options.engines(task.bench);

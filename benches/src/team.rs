@@ -76,10 +76,15 @@ impl Team {
     pub fn fabric(&self) -> &'static str {
         match &self.others {
             Others::None => "in process",
-            Others::Job(_, ends) if ends.over_hosts() => "hosts",
+            Others::Job(..) if self.spans_hosts() => "hosts",
             Others::Job(..) => "process",
             Others::Machine(_) => "machine",
         }
+    }
+
+    /// Whether the nodes are on several hosts.
+    pub(crate) fn spans_hosts(&self) -> bool {
+        matches!(&self.others, Others::Job(_, ends) if ends.over_hosts())
     }
 
     /// This process's number, from 0.
@@ -127,6 +132,14 @@ impl Team {
             Others::None => None,
             Others::Job(job, _) => Some(job.node().into()),
             Others::Machine(machine) => Some(machine.rank()),
+        }
+    }
+
+    /// This process's turn among the GPUs of its host; `None` if it may have all of them.
+    pub(crate) fn turn(&self) -> Option<u32> {
+        match &self.others {
+            Others::Job(job, _) => Some(job.rank_on_host()),
+            _ => self.own_node(),
         }
     }
 
@@ -228,6 +241,15 @@ impl<'a> Task<'a> {
             let advice = format!("there are {} processes, with a node each", team.size());
             return Err(BenchError::option("nodes", options.nodes, advice));
         }
+        if let Some(method) = options
+            .method
+            .as_deref()
+            .filter(|method| team.spans_hosts() && bench.on_one_host().contains(method))
+        {
+            let advice =
+                "its stores go to memory that both ends map, and hosts share none; run it on one host";
+            return Err(BenchError::option("method", method, advice));
+        }
         let advice = match &team.others {
             Others::Job(..) if options.via == Via::Hw => {
                 "a card is for the processes of its machine alone; use --machine for another one"
@@ -256,7 +278,8 @@ impl<'a> Task<'a> {
             _ if self.options.engines(self.bench) => self.bench.by_engines(),
             _ => self.bench.methods(),
         };
-        methods.iter().copied().filter(|method| self.options.wants(method)).collect()
+        let here = |method: &&str| !(self.team.spans_hosts() && self.bench.on_one_host().contains(method));
+        methods.iter().copied().filter(here).filter(|method| self.options.wants(method)).collect()
     }
 }
 

@@ -51,6 +51,10 @@ impl Bench for GmpiPingpong {
         &METHODS
     }
 
+    fn on_one_host(&self) -> &'static [&'static str] {
+        &DIRECT
+    }
+
     fn run(&self, team: &Team, options: &Options, progress: &mut Progress) -> Result<Report, BenchError> {
         let task = Task::new(self, team, options)?;
         let sizes = options.sizes_or(&SIZES, 8..=MOST, 8)?;
@@ -64,7 +68,8 @@ impl Bench for GmpiPingpong {
         }
         let setup = Setup::new(task, Worker::Kernels)?;
         let longest = sizes.iter().copied().max().unwrap_or(8);
-        let pair = Pair::new(&setup, longest, by_mpi)?;
+        let direct = methods.iter().any(|method| DIRECT.contains(method));
+        let pair = Pair::new(&setup, longest, (by_mpi, direct))?;
         let mut report = task.report();
         report.notes.push(format!(
             "carrier: {}, but of direct, direct-send and direct-slots, which have none; direct-slots: what is received lies outside of \
@@ -105,7 +110,11 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn new(setup: &'a Setup<'a>, longest: u64, by_mpi: bool) -> Result<Pair<'a>, BenchError> {
+    fn new(
+        setup: &'a Setup<'a>,
+        longest: u64,
+        (by_mpi, direct): (bool, bool),
+    ) -> Result<Pair<'a>, BenchError> {
         let config = config(setup.options);
         let ranks = if by_mpi { Ranks::mpi(setup, &config) } else { Ranks::own(setup, &config) }?;
         let alloc = |node: u32| -> Result<_, BenchError> {
@@ -115,7 +124,6 @@ impl<'a> Pair<'a> {
         };
         let memory = setup.ends().map(alloc).collect::<Result<Vec<_>, _>>()?;
         let attached = ranks.attach(memory.iter())?;
-        let direct = DIRECT.iter().any(|method| setup.options.wants(method));
         let direct = direct.then(|| ranks.direct(setup, 1, longest as usize)).transpose()?;
         Ok(Pair { setup, ranks, direct, memory, attached, measured: Cell::new(0) })
     }

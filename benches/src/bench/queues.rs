@@ -55,6 +55,10 @@ impl Bench for Queues {
         true
     }
 
+    fn on_one_host(&self) -> &'static [&'static str] {
+        &["bare-signal", "bare-signal-apart", "queue-signal", "rate-stores"]
+    }
+
     fn by_engines(&self) -> &'static [&'static str] {
         &["bare-put", "queue-put", "rate-device"]
     }

@@ -102,6 +102,14 @@ pub const ALL: &[Scenario] = &[
         run: jobs::collectives,
     },
     Scenario {
+        name: "benches",
+        about: "benchmarks between hosts: puts, queues, windows, messages of kernels, collectives; all data verified",
+        hosts: 2,
+        short: true,
+        in_c: None,
+        run: jobs::benches,
+    },
+    Scenario {
         name: "tune",
         about: "`ggas tune` between hosts: a table on each, which collectives take; by Open MPI's launcher, too",
         hosts: 2,

@@ -114,6 +114,31 @@ pub fn collectives(lab: &Lab, built: &Built) -> Result<String> {
     Ok(note + "two deaths told to all")
 }
 
+/// Benchmarks, and what keeps them short. A store of a kernel to another host is a packet.
+const BENCHES: [(&str, &[&str]); 9] = [
+    ("rma-pingpong", &[]),
+    ("rma-bandwidth", &[]),
+    ("velo-pingpong", &[]),
+    ("queues", &[]),
+    ("put-signal", &["--sizes", "8,4096"]),
+    ("put-bandwidth", &["--sizes", "4096"]),
+    ("atomics-random", &[]),
+    ("gmpi-pingpong", &["--sizes", "8,4096"]),
+    ("barrier", &[]),
+];
+
+/// Nodes are made anew for each method.
+pub fn benches(lab: &Lab, built: &Built) -> Result<String> {
+    for (name, words) in BENCHES {
+        let mut command = launch(lab, built, "h1:1,h2:1");
+        command.arg("--").arg(built.ggas()).args(["bench", name, "--device", "cpu", "--iterations", "3"]);
+        command.args(words);
+        let said = Runs::start(command, name)?.succeeds(2 * SOON)?;
+        ensure!(said.contains("all data verified"), "{name}:\n{said}");
+    }
+    Ok(format!("{} verified", BENCHES.len()))
+}
+
 pub fn ends(lab: &Lab, built: &Built) -> Result<String> {
     // One fails: all others are ended, and its status is that of the job.
     let script = |text: &str| {
