@@ -16,7 +16,6 @@ use ggas_selftest::args::{
     SELFTEST_QUEUE_LAST as LAST, selftest_queue,
 };
 use ggas_window::{Window, engines_across};
-use ggas_wire::{WireError, choose};
 
 const SOON: Duration = Duration::from_secs(60);
 const LANES: usize = 5;
@@ -112,11 +111,8 @@ fn processes_exchange_by_engines() {
 
 /// Hosts of the ranks, with so many ranks on a node. Where no library carries packets between hosts the test is skipped.
 fn over_hosts(test: &str, hosts: &[usize], per_node: u32, dies: Option<u32>, member: fn(&Job)) {
-    match choose() {
-        Err(error @ (WireError::Nothing { .. } | WireError::Missing { .. } | WireError::NotBuilt { .. })) => {
-            eprintln!("skipped: {error}");
-        }
-        _ => on_hosts(test, hosts, per_node, dies, member),
+    if crate::wire::is_there() {
+        on_hosts(test, hosts, per_node, dies, member);
     }
 }
 

@@ -4,6 +4,8 @@
 mod common;
 #[path = "../../../window/tests/common/mod.rs"]
 mod processes;
+#[path = "../../../window/tests/common/wire.rs"]
+mod wire;
 
 mod across;
 mod queues;

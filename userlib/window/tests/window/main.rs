@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/wire.rs"]
+mod wire;
 
 mod across;
 mod engines;
