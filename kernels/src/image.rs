@@ -7,6 +7,10 @@ use std::sync::{PoisonError, RwLock};
 /// Empty when the build found no nvcc; `cargo xtask setup` installs one.
 pub static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
 
+/// The same kernels, but for those that use no windows, which look at each address whether the host is to make the access
+/// ([`Trap::on`](crate::trap::Trap::on)).
+static PROXY_FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels_proxy.fatbin"));
+
 /// Release of the CUDA compiler that made it, such as `13.0`.
 pub const NVCC_RELEASE: Option<&str> = option_env!("GGAS_NVCC_RELEASE");
 
@@ -51,14 +55,19 @@ impl HostKernel {
 #[derive(Debug)]
 pub struct Image {
     fatbin: &'static [u8],
+    proxy_fatbin: &'static [u8],
     /// Each with the size of its arguments in Rust, and in C++.
     kernels: &'static [(HostKernel, &'static u64)],
 }
 
 impl Image {
     #[doc(hidden)]
-    pub const fn new(fatbin: &'static [u8], kernels: &'static [(HostKernel, &'static u64)]) -> Image {
-        Image { fatbin, kernels }
+    pub const fn new(
+        fatbin: &'static [u8],
+        proxy_fatbin: &'static [u8],
+        kernels: &'static [(HostKernel, &'static u64)],
+    ) -> Image {
+        Image { fatbin, proxy_fatbin, kernels }
     }
 
     /// Its code for GPUs; empty when the build found no nvcc.
@@ -111,7 +120,11 @@ macro_rules! kernels {
                 ),
                 &$kernel,
             )),+];
-            $crate::Image::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin")), LIST)
+            $crate::Image::new(
+                include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin")),
+                include_bytes!(concat!(env!("OUT_DIR"), "/kernels_proxy.fatbin")),
+                LIST,
+            )
         };
     };
 }
@@ -200,6 +213,12 @@ pub(crate) fn host_kernel(name: &str) -> Option<&'static HostKernel> {
 pub(crate) fn fatbins() -> Vec<&'static [u8]> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     std::iter::once(FATBIN).chain(added.iter().map(|image| image.fatbin)).collect()
+}
+
+/// What a GPU loads behind them, once windows lie on other hosts.
+pub(crate) fn proxy_fatbins() -> Vec<&'static [u8]> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    std::iter::once(PROXY_FATBIN).chain(added.iter().map(|image| image.proxy_fatbin)).collect()
 }
 
 /// Names of the library's kernels.

@@ -12,6 +12,7 @@ use crate::exec::{self, Args, CpuRun};
 use crate::image;
 use crate::memory::MemoryError;
 use crate::processor::{Gpu, Processor};
+use crate::proxy::Attended;
 use crate::trap::TrapError;
 
 /// Most threads of a block.
@@ -302,6 +303,7 @@ pub fn run_rounds(
     times: u32,
     timeout: Duration,
 ) -> Result<Vec<Duration>, LaunchError> {
+    let attended = Attended::new(rounds.iter().flatten());
     let mut graph = Vec::new();
     for round in rounds {
         let mut kernels = Vec::new();
@@ -314,7 +316,9 @@ pub fn run_rounds(
         graph.push(kernels);
     }
     if rounds.iter().zip(&graph).all(|(round, on_gpus)| round.len() == on_gpus.len()) {
-        return ggas_gpu::run_rounds(&graph, behind, times, timeout).map_err(LaunchError::Gpu);
+        let took = ggas_gpu::run_rounds(&graph, behind, times, timeout);
+        let took = took.map_err(|error| attended.failure().unwrap_or(LaunchError::Gpu(error)))?;
+        return attended.finish().map(|()| took);
     }
     let all = || {
         let begun = Clock::REAL.now();
@@ -328,6 +332,7 @@ fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchErr
     for launch in launches {
         launch.check()?;
     }
+    let attended = Attended::new(launches.iter());
     let mut cpu = Vec::new();
     let mut config = None;
     let mut gpu = Vec::new();
@@ -348,7 +353,7 @@ fn start_times(launches: &[Launch<'_>], times: u32) -> Result<Running, LaunchErr
     if !gpu.is_empty() {
         parts.push(Part::Gpu(ggas_gpu::start_repeated(&gpu, times).map_err(LaunchError::Gpu)?));
     }
-    Ok(Running { parts })
+    Ok(Running { parts, attended })
 }
 
 enum Part {
@@ -360,6 +365,7 @@ enum Part {
 #[must_use = "dropping it cancels the kernels"]
 pub struct Running {
     parts: Vec<Part>,
+    attended: Attended,
 }
 
 impl Running {
@@ -376,13 +382,13 @@ impl Running {
                     let left = deadline.saturating_duration_since(Clock::REAL.now());
                     run.wait(left).map_err(|error| match error {
                         GpuError::Timeout { what: waits, .. } => {
-                            LaunchError::Timeout { after: timeout, waits }
+                            self.attended.failure().unwrap_or(LaunchError::Timeout { after: timeout, waits })
                         }
                         error => LaunchError::Gpu(error),
                     })?;
                 }
             }
         }
-        Ok(())
+        self.attended.finish()
     }
 }

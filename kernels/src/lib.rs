@@ -37,6 +37,7 @@ mod loops;
 mod memory;
 pub mod mmio;
 mod processor;
+mod proxy;
 mod report;
 mod stream;
 pub mod trap;
@@ -51,5 +52,7 @@ pub use launch::{Launch, LaunchError, MAX_BLOCK, Running, run_repeated, run_roun
 pub use loops::{Loop, run_loops};
 pub use memory::{KernelMem, Mapped, MemoryError};
 pub use processor::{Cpu, Gpu, Processor};
+#[doc(hidden)]
+pub use proxy::Server as ProxyServer;
 pub use report::{QueueWait, wait_name};
 pub use stream::Stream;

@@ -8,6 +8,7 @@ use ggas_gpu::GpuError;
 use crate::launch::{Launch, LaunchError, start};
 use crate::memory::KernelMem;
 use crate::processor::Processor;
+use crate::proxy::Attended;
 
 /// A round of kernels of one processor that is made again and again without the host: on a GPU by a graph with a loop,
 /// where thesis 5.8.3 has a control kernel.
@@ -32,6 +33,7 @@ pub fn run_loops(loops: &[Loop<'_>], timeout: Duration) -> Result<Duration, Laun
     if !all().any(|launch| matches!(launch.processor, Processor::Gpu(_))) {
         return by_host(loops, timeout);
     }
+    let attended = Attended::new(all());
     let mut on_gpus = Vec::new();
     for of in loops {
         let mut steps = Vec::new();
@@ -51,8 +53,9 @@ pub fn run_loops(loops: &[Loop<'_>], timeout: Duration) -> Result<Duration, Laun
     let on_gpus: Vec<_> =
         on_gpus.iter().map(|(steps, words)| ggas_gpu::Loop { steps, words: *words }).collect();
     // SAFETY: the memory of the words is borrowed, and memory that kernels may still use after a time-out is not freed.
-    let took = unsafe { ggas_gpu::run_loops(&on_gpus, timeout) }.map_err(LaunchError::Gpu)?;
-    Ok(took.into_iter().max().unwrap_or_default())
+    let took = unsafe { ggas_gpu::run_loops(&on_gpus, timeout) };
+    let took = took.map_err(|error| attended.failure().unwrap_or(LaunchError::Gpu(error)))?;
+    attended.finish().map(|()| took.into_iter().max().unwrap_or_default())
 }
 
 /// The loops on the CPU: the host makes what a graph makes on a GPU.

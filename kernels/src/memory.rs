@@ -33,6 +33,15 @@ pub enum MemoryError {
         "this GPU sees host memory at addresses of its own; use one with unified addresses, or memory of the GPU"
     )]
     NotUnified,
+    /// The operating system gave no thread for accesses that a GPU's kernels have the host make.
+    #[error(
+        "no thread for accesses of a GPU's kernels to other hosts: {error}; raise the limit of this process (`ulimit -u`)"
+    )]
+    NoThread {
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
     /// A GPU refused.
     #[error(transparent)]
     Gpu(#[from] GpuError),

@@ -9,6 +9,7 @@ use crate::exec::CpuConfig;
 use crate::idle::{IdleGuard, on_idle};
 use crate::image;
 use crate::memory::{HostMemory, KernelMem, Mapped, MemoryError};
+use crate::proxy;
 
 /// Bytes of a page of the host.
 const PAGE: usize = 4096;
@@ -49,9 +50,11 @@ impl Gpu {
         &self.device
     }
 
-    /// The module that holds a kernel; `None` for one that was [added](crate::add) after the GPU was opened.
+    /// The module that holds a kernel, as compiled for trapped ranges where the GPU has some; `None` for one that was
+    /// [added](crate::add) after the GPU was opened.
     pub(crate) fn module_of(&self, kernel: &str) -> Option<&Module> {
-        self.modules.iter().find(|module| module.has(kernel))
+        let looking = proxy::modules_of(&self.device).unwrap_or_default();
+        looking.iter().chain(self.modules.iter()).find(|module| module.has(kernel))
     }
 }
 

@@ -8,6 +8,7 @@ use ggas_gpu::Queue;
 
 use crate::launch::{Launch, LaunchError, start};
 use crate::processor::Processor;
+use crate::proxy::Attended;
 
 /// An ordered stream: each piece of work begins when the one before is done.
 ///
@@ -17,6 +18,7 @@ use crate::processor::Processor;
 pub struct Stream<'a> {
     kernels: &'a [Launch<'a>],
     queue: Option<Queue<'a>>,
+    attended: Attended,
     timeout: Duration,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Stream<'a> {
             0 => None,
             _ => Some(Queue::new(&on_gpu).map_err(LaunchError::Gpu)?),
         };
-        Ok(Stream { kernels, queue, timeout })
+        Ok(Stream { kernels, queue, attended: Attended::new(kernels.iter()), timeout })
     }
 
     /// Posts a kernel, by its place among those that the stream was made for.
@@ -123,6 +125,10 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// [`LaunchError::Gpu`]: errors of the work, or that it is not done in time.
     pub fn wait(&self) -> Result<(), LaunchError> {
-        self.queue.as_ref().map_or(Ok(()), |queue| queue.wait(self.timeout).map_err(LaunchError::Gpu))
+        let Some(queue) = &self.queue else { return Ok(()) };
+        queue
+            .wait(self.timeout)
+            .map_err(|error| self.attended.failure().unwrap_or(LaunchError::Gpu(error)))?;
+        self.attended.finish()
     }
 }

@@ -1,4 +1,5 @@
-//! Trapped addresses: each access by kernels on the CPU executor is a call, as an access to a card's BAR is a packet.
+//! Trapped addresses: each access by kernels is a call, as an access to a card's BAR is a packet. On the CPU executor the thread that makes
+//! the access makes the call; for kernels of a GPU a thread of the host does ([`proxy`](crate::proxy)).
 //!
 //! Only the accesses of `vocab.h`, and what is built on them, are calls. There is no memory behind the addresses, so plain
 //! C++ accesses, and those of the host, end the process by a fault: none passes unseen.
@@ -12,24 +13,25 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 use arc_swap::ArcSwap;
 use extoll_abi::{Atomic, Operation, Width};
 
-use crate::MemoryError;
+use crate::proxy::{Arena, Serving};
+use crate::{MemoryError, Processor};
 
 /// Why an access failed.
 pub type TrapError = Box<dyn Error + Send + Sync>;
 
 /// What accesses to a trapped range become. Offsets are bytes from the start of the range.
 ///
-/// Loads, stores and atomic operations are called on the executor's thread, in program order per CUDA thread, which waits for them. They end
-/// within a time of their own, and do not depend on what kernels do meanwhile. An error ends the launch, by
-/// [`LaunchError::Access`](crate::LaunchError::Access).
+/// Loads, stores and atomic operations are called on the executor's thread, in program order per CUDA thread, which waits for them; those of a
+/// GPU's kernels on one thread, in the order in which they were posted. They end within a time of their own, and do not depend on what kernels do
+/// meanwhile. An error ends the launch, by [`LaunchError::Access`](crate::LaunchError::Access); a GPU's goes on with ones for what it loads.
 pub trait TrapTarget: Send + Sync {
-    /// A load of 1 to 16 bytes.
+    /// A load of 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Whatever kept the bytes from coming.
     fn load(&self, offset: u64, into: &mut [u8]) -> Result<(), TrapError>;
 
-    /// A store of 1 to 16 bytes.
+    /// A store of 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Whatever kept the bytes from going.
@@ -138,6 +140,8 @@ static ggas_exec_traps: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }, co
 /// A trapped range of addresses. Dropping it waits until accesses under way are over.
 pub struct Trap {
     entry: Arc<Entry>,
+    /// Where kernels of a GPU have it; goes behind the range.
+    proxy: Option<Serving>,
 }
 
 impl Trap {
@@ -152,7 +156,28 @@ impl Trap {
         if start == libc::MAP_FAILED {
             return Err(MemoryError::NoMemory { bytes });
         }
-        let range = start as u64..start as u64 + bytes as u64;
+        Ok(Trap::at(start as u64, bytes, target, None))
+    }
+
+    /// The same for kernels of a processor. On a GPU they must have been compiled for it, as `ggas_compile` does, and those that are started from
+    /// now on look at each address; the first such range of a GPU loads them.
+    ///
+    /// # Errors
+    /// [`MemoryError::NoMemory`]; [`MemoryError::Gpu`] where the kernels were not compiled for it, or cannot be loaded;
+    /// [`MemoryError::NoThread`].
+    pub fn on(processor: &Processor, bytes: usize, target: Arc<dyn TrapTarget>) -> Result<Trap, MemoryError> {
+        match processor {
+            Processor::Cpu(_) => Trap::new(bytes, target),
+            Processor::Gpu(gpu) => {
+                let serving = Serving::new(processor, gpu)?;
+                let start = Arena::here()?.take(bytes)?;
+                Ok(Trap::at(start, bytes, target, Some(serving)))
+            }
+        }
+    }
+
+    fn at(start: u64, bytes: usize, target: Arc<dyn TrapTarget>, proxy: Option<Serving>) -> Trap {
+        let range = start..start + bytes as u64;
         let entry = Arc::new(Entry { range, target: RwLock::new(Some(target)) });
         let _change = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut table = Vec::clone(&TABLE.load());
@@ -162,7 +187,7 @@ impl Trap {
         let [first, end] = &ggas_exec_traps;
         end.fetch_max(entry.range.end, Ordering::Relaxed);
         first.fetch_min(entry.range.start, Ordering::Relaxed);
-        Ok(Trap { entry })
+        Trap { entry, proxy }
     }
 
     /// The first address.
@@ -185,6 +210,13 @@ impl Drop for Trap {
         TABLE.store(Arc::new(table));
         drop(change);
         let Range { start, end } = self.entry.range;
+        if self.proxy.is_some() {
+            // It was taken from there.
+            if let Ok(arena) = Arena::here() {
+                arena.give(start);
+            }
+            return;
+        }
         // SAFETY: our own mapping, which nothing is in.
         unsafe { libc::munmap(start as *mut libc::c_void, (end - start) as usize) };
     }

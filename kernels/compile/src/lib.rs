@@ -25,6 +25,7 @@ pub struct Kernels {
     folder: PathBuf,
     includes: Vec<PathBuf>,
     host_only: Vec<PathBuf>,
+    without_windows: Vec<&'static str>,
     for_users: bool,
 }
 
@@ -34,7 +35,14 @@ impl Kernels {
     pub fn in_folder(folder: impl AsRef<Path>) -> Kernels {
         let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
         let folder = package.join(folder);
-        Kernels { includes: vec![folder.clone()], package, folder, host_only: Vec::new(), for_users: true }
+        Kernels {
+            includes: vec![folder.clone()],
+            package,
+            folder,
+            host_only: Vec::new(),
+            without_windows: Vec::new(),
+            for_users: true,
+        }
     }
 
     /// Another folder of the package that is searched for headers.
@@ -49,6 +57,13 @@ impl Kernels {
         self
     }
 
+    /// Of the folder, files whose kernels use no windows. All others are compiled for GPUs a second time, with a look at each address: such
+    /// kernels reach parts of windows that lie on other hosts.
+    pub fn without_windows(mut self, files: &[&'static str]) -> Kernels {
+        self.without_windows.extend(files);
+        self
+    }
+
     /// Kernels of tests, benchmarks and examples: an unoptimized build has machine code of the newest architecture only, and the
     /// older ones' by PTX, which the driver compiles. Each architecture takes half a minute.
     pub fn of_tests(mut self) -> Kernels {
@@ -56,7 +71,8 @@ impl Kernels {
         self
     }
 
-    /// Compiles them. `NVCC` names the compiler for GPUs, or is `none`; `GGAS_CUDA_ARCH` names one architecture.
+    /// Compiles them. `NVCC` names the compiler for GPUs, or is `none`; `GGAS_CUDA_ARCH` names one architecture; `GGAS_CUDA_PROXY=0` leaves
+    /// out what jobs over hosts want of GPUs, windows whose parts kernels reach there.
     /// For `cargo clippy`, which links nothing and keeps build folders of its own, there is nothing to compile.
     ///
     /// Where they do not compile, the process ends with exit code 1, and on standard error stands what the compiler said.
@@ -76,11 +92,20 @@ impl Kernels {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         let sources = files(&self.folder, &["cu"]);
         assert!(!sources.is_empty(), "{} has no .cu files", self.folder.display());
-        fs::write(out.join(FATBIN), []).expect("OUT_DIR is writable");
+        for fatbin in [FATBIN, PROXY_FATBIN] {
+            fs::write(out.join(fatbin), []).expect("OUT_DIR is writable");
+        }
         if !for_clippy() {
             let includes: Vec<PathBuf> = headers().into_iter().chain(self.includes.clone()).collect();
             let for_cpus = host::compile(&out, &includes, sources.iter().chain(&self.host_only))?;
-            let for_gpus = nvcc::compile(&out, &includes, &sources, self.for_users || is_optimized())?;
+            let with_windows =
+                |source: &&PathBuf| !self.without_windows.iter().any(|file| source.ends_with(file));
+            let with_windows: Vec<PathBuf> = sources.iter().filter(with_windows).cloned().collect();
+            let images = [
+                Image { fatbin: FATBIN, sources: &sources, proxy: false },
+                Image { fatbin: PROXY_FATBIN, sources: &with_windows, proxy: true },
+            ];
+            let for_gpus = nvcc::compile(&out, &includes, &images, self.for_users || is_optimized())?;
             for_cpus.link()?;
             for_gpus.into_iter().for_each(|line| println!("{line}"));
         }
@@ -115,6 +140,15 @@ fn package() -> String {
 
 /// What a crate embeds; empty where there is no code for GPUs.
 const FATBIN: &str = "kernels.fatbin";
+/// The same, of kernels that look at each address whether the host is to make the access.
+const PROXY_FATBIN: &str = "kernels_proxy.fatbin";
+
+/// What is compiled for GPUs into one file.
+struct Image<'a> {
+    fatbin: &'static str,
+    sources: &'a [PathBuf],
+    proxy: bool,
+}
 
 /// `--release` and what is made from it.
 fn is_optimized() -> bool {

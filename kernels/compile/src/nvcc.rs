@@ -3,8 +3,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
-use crate::{FATBIN, Failed, package, suite, wrapper};
+use crate::{Failed, Image, package, suite, wrapper};
 
 /// The value of `NVCC` that wants no code for GPUs.
 const NONE: &str = "none";
@@ -13,12 +14,11 @@ const NONE: &str = "none";
 pub fn compile(
     out: &Path,
     includes: &[PathBuf],
-    sources: &[PathBuf],
+    images: &[Image<'_>],
     all: bool,
 ) -> Result<Vec<String>, Failed> {
-    let variables = ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH"];
+    let variables = ["NVCC", "CUDA_HOME", "PATH", "GGAS_CUDA_ARCH", "GGAS_CUDA_PROXY"];
     let mut lines = variables.map(|variable| format!("cargo::rerun-if-env-changed={variable}")).to_vec();
-    let fatbin = out.join(FATBIN);
     let wheels = suite().join("build/cuda/nvidia/cu13/bin/nvcc");
     // One that is not there would count as changed each time; `cargo xtask setup` touches this file when it comes.
     if wheels.exists() {
@@ -36,9 +36,46 @@ pub fn compile(
         lines.push(format!("cargo::warning={why}"));
         return Ok(lines);
     };
-    let unit = wrapper(out, "kernels.cu", sources);
     let release = release(&nvcc).unwrap_or_default();
-    let mut command = Command::new(&nvcc);
+    let compile = |image: &Image<'_>| command(&nvcc, release, out, includes, image, all).output();
+    // Side by side: most of the time of each is one thread's.
+    let done = thread::scope(|scope| {
+        let wanted = images.iter().filter(|image| !image.proxy || with_proxy());
+        let begun: Vec<_> = wanted.map(|image| scope.spawn(move || compile(image))).collect();
+        begun.into_iter().map(|image| image.join().expect("it does not panic")).collect::<Vec<_>>()
+    });
+    for done in done {
+        match done {
+            Ok(done) if done.status.success() => {}
+            Ok(done) => return Err(failed(&nvcc, &done)),
+            Err(error) => {
+                let why =
+                    format!("cannot run {}: {error}; kernels are built for the CPU only", nvcc.display());
+                lines.push(format!("cargo::warning={why}"));
+                return Ok(lines);
+            }
+        }
+    }
+    let (major, minor) = release;
+    lines.push(format!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}"));
+    Ok(lines)
+}
+
+/// Kernels that have the host make accesses take half of the time that all take: checks of the others leave them out.
+fn with_proxy() -> bool {
+    env::var_os("GGAS_CUDA_PROXY").is_none_or(|value| value != "0")
+}
+
+/// How nvcc is called for an image.
+fn command(
+    nvcc: &Path,
+    release: (u32, u32),
+    out: &Path,
+    includes: &[PathBuf],
+    image: &Image<'_>,
+    all: bool,
+) -> Command {
+    let mut command = Command::new(nvcc);
     command.args(["-std=c++17", "-O3", "--expt-relaxed-constexpr", "-fatbin", "--threads", "2"]);
     // One architecture, such as 90, builds in a fraction of the time.
     let only = env::var("GGAS_CUDA_ARCH");
@@ -56,27 +93,20 @@ pub fn compile(
         (true, false) => "--compress-mode=balance",
         (false, _) => "-Xfatbin=-compress-all",
     });
-    if release >= (13, 0) && !all {
-        // Half the time. Not in the assembler: it would count shared memory of functions to kernels that do not call them.
+    if release >= (13, 0) && (!all || image.proxy) {
+        // Half the time; those that have the host make accesses wait for networks. Not in the assembler: it would count shared memory of functions
+        // to kernels that do not call them.
         command.args(["--Ofast-compile=min", "-Xptxas", "--Ofast-compile=0"]);
+    }
+    if image.proxy {
+        command.arg("-DGGAS_PROXY=1");
     }
     for include in includes {
         command.arg("-I").arg(include);
     }
-    command.arg("-o").arg(&fatbin).arg(unit);
-    match command.output() {
-        Ok(done) if done.status.success() => {
-            let (major, minor) = release;
-            lines.push(format!("cargo::rustc-env=GGAS_NVCC_RELEASE={major}.{minor}"));
-            Ok(lines)
-        }
-        Ok(done) => Err(failed(&nvcc, &done)),
-        Err(error) => {
-            let why = format!("cannot run {}: {error}; kernels are built for the CPU only", nvcc.display());
-            lines.push(format!("cargo::warning={why}"));
-            Ok(lines)
-        }
-    }
+    let unit = wrapper(out, &format!("{}.cu", image.fatbin), image.sources);
+    command.arg("-o").arg(out.join(image.fatbin)).arg(unit);
+    command
 }
 
 fn failed(nvcc: &Path, done: &Output) -> Failed {

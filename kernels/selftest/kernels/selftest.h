@@ -272,6 +272,17 @@ struct selftest_access {
 	uint32_t what;		/* SELFTEST_ACCESS_LOAD ... */
 };
 
+#define SELFTEST_PROXY_ROOM	8192	/* bytes of trapped memory that each thread has for itself */
+
+/* Every thread has the host make accesses to its own part of `there`, `rounds` times; all of them add to the word behind the parts. */
+struct selftest_proxy {
+	uint64_t proxy;		/* struct ggas_proxy */
+	uint64_t there;		/* trapped */
+	uint64_t buffers;	/* SELFTEST_PROXY_ROOM bytes for each thread, of memory */
+	uint64_t wrong;		/* u64: gets how many values were not as expected */
+	uint64_t rounds;
+};
+
 #define SELFTEST_TN_ITEMS	0	/* forms: a tag for each thread */
 #define SELFTEST_TN_WARPS	1	/* for each warp */
 #define SELFTEST_TN_GROUPS	2	/* for each block */

@@ -73,6 +73,7 @@ pub const SELFTEST_ACCESS_FETCH: u32 = 5;
 pub const SELFTEST_ACCESS_CAS: u32 = 6;
 pub const SELFTEST_ACCESS_ATOMICS: u32 = 7;
 pub const SELFTEST_ACCESS_ORDER: u32 = 8;
+pub const SELFTEST_PROXY_ROOM: u32 = 8192;
 pub const SELFTEST_TN_ITEMS: u32 = 0;
 pub const SELFTEST_TN_WARPS: u32 = 1;
 pub const SELFTEST_TN_GROUPS: u32 = 2;
@@ -750,6 +751,35 @@ const _: () = {
     [
         "Offset of field: selftest_access::what",
     ][::core::mem::offset_of!(selftest_access, what) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]
+pub struct selftest_proxy {
+    pub proxy: u64,
+    pub there: u64,
+    pub buffers: u64,
+    pub wrong: u64,
+    pub rounds: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of selftest_proxy"][::core::mem::size_of::<selftest_proxy>() - 40usize];
+    ["Alignment of selftest_proxy"][::core::mem::align_of::<selftest_proxy>() - 8usize];
+    [
+        "Offset of field: selftest_proxy::proxy",
+    ][::core::mem::offset_of!(selftest_proxy, proxy) - 0usize];
+    [
+        "Offset of field: selftest_proxy::there",
+    ][::core::mem::offset_of!(selftest_proxy, there) - 8usize];
+    [
+        "Offset of field: selftest_proxy::buffers",
+    ][::core::mem::offset_of!(selftest_proxy, buffers) - 16usize];
+    [
+        "Offset of field: selftest_proxy::wrong",
+    ][::core::mem::offset_of!(selftest_proxy, wrong) - 24usize];
+    [
+        "Offset of field: selftest_proxy::rounds",
+    ][::core::mem::offset_of!(selftest_proxy, rounds) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone, PartialEq, Eq)]

@@ -43,6 +43,7 @@ ggas_kernels::kernels! {
         ggas_selftest_put(args::selftest_put),
         ggas_selftest_calls(args::selftest_calls),
         ggas_selftest_access(args::selftest_access),
+        ggas_selftest_proxy(args::selftest_proxy),
         ggas_selftest_tn(args::selftest_tn),
         ggas_selftest_queue(args::selftest_queue),
         ggas_selftest_gaspi(args::selftest_gaspi),

@@ -5,5 +5,6 @@ mod copier;
 mod executor;
 mod gputest;
 mod images;
+mod proxy;
 mod stream;
 mod trap;

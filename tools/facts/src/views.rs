@@ -72,6 +72,14 @@ pub const VIEWS: &[View] = &[
         output: "userlib/hpe/src/layout.rs",
     },
     View {
+        headers: &["kernels/include/ggas/proxy_layout.h"],
+        includes: &["kernels/include"],
+        arguments: &[],
+        folders: &["kernels/include/ggas"],
+        except: &[],
+        output: "kernels/src/proxy/layout.rs",
+    },
+    View {
         headers: &["kernels/src/args.h"],
         includes: &["kernels/include", "kernels/src"],
         arguments: &[],

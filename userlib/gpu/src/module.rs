@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::copier;
 use crate::error::{GpuError, code};
 use crate::gpu::{Gpu, Handle};
+use crate::memory;
 use crate::resident::gate;
 use crate::sys::*;
 
@@ -21,6 +22,7 @@ pub struct Module(Arc<Loaded>);
 
 struct Loaded {
     gpu: Gpu,
+    raw: Handle<CUmodule>,
     kernels: BTreeMap<String, Function>,
     /// Kernels that were given a share of shared memory of their own, in percent: saying it again would make each launch wait
     /// for the driver.
@@ -83,8 +85,13 @@ impl Gpu {
         let kernels = self.functions(raw)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
         self.reserve_stack(local)?;
-        let loaded =
-            Loaded { gpu: self.clone(), kernels, shares: Mutex::default(), occupancy: Mutex::default() };
+        let loaded = Loaded {
+            gpu: self.clone(),
+            raw: Handle(raw),
+            kernels,
+            shares: Mutex::default(),
+            occupancy: Mutex::default(),
+        };
         Ok(Module(Arc::new(loaded)))
     }
 
@@ -179,6 +186,24 @@ impl Module {
     /// Whether it holds a kernel of this name.
     pub fn has(&self, kernel: &str) -> bool {
         self.0.kernels.contains_key(kernel)
+    }
+
+    /// Sets a constant or a variable of the module, which is as long as `words`. Not while its kernels run.
+    ///
+    /// # Errors
+    /// Driver errors, as where there is none of this name.
+    pub fn set_global(&self, name: &CStr, words: &[u64]) -> Result<(), GpuError> {
+        let gpu = &self.0.gpu;
+        gpu.enter()?;
+        let (mut at, mut bytes) = (0, 0);
+        // SAFETY: the module is loaded, the name ends with a zero, and both are written.
+        let result = unsafe { cuModuleGetGlobal_v2(&mut at, &mut bytes, self.0.raw.0, name.as_ptr()) };
+        gpu.check("cuModuleGetGlobal", result)?;
+        if bytes != size_of_val(words) {
+            return Err(GpuError::Invalid(format!("{name:?} has {bytes} bytes, not {}", size_of_val(words))));
+        }
+        let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        memory::write(gpu, at, &data)
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<Function, GpuError> {

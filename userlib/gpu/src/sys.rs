@@ -49,7 +49,7 @@ driver_calls! {
     cuMemHostRegister_v2, cuMemHostUnregister, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemSetAccess, cuMemUnmap,
     cuMemcpyAsync, cuMemsetD8Async,
-    cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleLoadData,
+    cuModuleEnumerateFunctions, cuModuleGetFunctionCount, cuModuleGetGlobal_v2, cuModuleLoadData,
     cuPointerGetAttribute,
     cuOccupancyMaxActiveBlocksPerMultiprocessor,
     cuStreamCreateWithPriority, cuStreamDestroy_v2, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,

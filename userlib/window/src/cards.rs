@@ -12,8 +12,9 @@ use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
 use ggas_device::{
     DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out, trace_of,
 };
+use ggas_gpu::GpuError;
 use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
-use ggas_kernels::{KernelMem, Mapped, Processor};
+use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
 use ggas_rma::Node;
 
 use crate::memory::{At, Parts, gpu_of};
@@ -253,17 +254,25 @@ impl Parts {
         let pages = match (smfu.pages(), processor) {
             // SAFETY: the window's pages stay until `smfu` is dropped, after this.
             (Some(pages), _) => Pages::Card(unsafe { processor.map_device(pages.as_ptr(), all) }?),
-            (None, Processor::Cpu(_)) => {
-                let (smfu, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
-                let stores = nodes.iter().map(|_| Stores::default()).collect();
-                let target = Trapped { smfu, nodes, stores, rank, stride, timeout, atomics };
-                Pages::Trapped(Trap::new(all, Arc::new(target))?)
-            }
             (None, _) => {
-                drop((smfu, memory));
-                let kind = node.info().kind;
-                let reason = format!("{kind} has no addresses for other nodes' memory that a GPU could use");
-                return Ok(Parts::Apart { first: rank, parts: vec![processor.alloc(bytes)?], reason });
+                let (unit, nodes, stride) = (smfu.clone(), nodes.to_vec(), stride as u64);
+                let stores = nodes.iter().map(|_| Stores::default()).collect();
+                let target = Trapped { smfu: unit, nodes, stores, rank, stride, timeout, atomics };
+                match Trap::on(processor, all, Arc::new(target)) {
+                    Ok(trap) => Pages::Trapped(trap),
+                    // Its kernels were compiled without looking at addresses.
+                    Err(MemoryError::Gpu(error @ GpuError::NoImage)) => {
+                        drop((smfu, memory));
+                        let reason =
+                            format!("kernels on this GPU cannot have the host reach other nodes: {error}");
+                        return Ok(Parts::Apart {
+                            first: rank,
+                            parts: vec![processor.alloc(bytes)?],
+                            reason,
+                        });
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
         };
         let own = match (&memory, smfu.own()) {

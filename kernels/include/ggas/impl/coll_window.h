@@ -147,28 +147,24 @@ GGAS_FN void reduce_elements(everywhere in, everywhere out, range elements, rece
 }
 
 /* Lines that the threads of a block copy, several of each in flight. */
-template <class Access> GGAS_FN void copy_lines_by(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
+GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
 {
 	constexpr uint32_t at_once = 4;
 	uint64_t threads = ggas_threads(), i = ggas_thread();
+	if constexpr (can_trap)
+		if (may_trap(to))
+			return copy_trapped(to, from, lines * sizeof(*to), ggas_thread(), ggas_threads());
 	for (; i + (at_once - 1) * threads < lines; i += at_once * threads) {
 		ggas_u128 v[at_once];
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			v[k] = Access::read(from + i + k * threads);
+			v[k] = from[i + k * threads];
 		GGAS_UNROLL
 		for (uint32_t k = 0; k < at_once; k++)
-			Access::write(to + i + k * threads, v[k]);
+			to[i + k * threads] = v[k];
 	}
 	for (; i < lines; i += threads)
-		Access::write(to + i, Access::read(from + i));
-}
-GGAS_FN void copy_lines(ggas_u128 *to, const ggas_u128 *from, uint64_t lines)
-{
-	if constexpr (can_trap)
-		if (may_trap(to))
-			return copy_lines_by<window_access>(to, from, lines);
-	copy_lines_by<plain_access>(to, from, lines);
+		to[i] = from[i];
 }
 
 /*

@@ -71,13 +71,20 @@ GGAS_FN void copy_share_by(void *to, const void *from, uint64_t bytes, uint32_t 
 		Access::write(out + i, Access::read(in + i));
 }
 
+#if defined(GGAS_EXECUTOR)
+GGAS_FN void copy_trapped(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
+{
+	copy_share_by<window_access>(to, from, bytes, self, all);
+}
+#endif
+
 /* Thread `self` of `all` copies its share: consecutive threads touch consecutive
  * words, 16 bytes at a time where both ends allow it. */
 GGAS_FN void copy_share(void *to, const void *from, uint64_t bytes, uint32_t self, uint32_t all)
 {
 	if constexpr (can_trap)
 		if (may_trap(to) || may_trap(from))
-			return copy_share_by<window_access>(to, from, bytes, self, all);
+			return copy_trapped(to, from, bytes, self, all);
 	copy_share_by<plain_access>(to, from, bytes, self, all);
 }
 

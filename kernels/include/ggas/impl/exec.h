@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "access.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,24 +33,6 @@ extern __thread struct ggas_exec_thread *ggas_exec_self;
 
 /* First trapped address, and the first behind all of them (kernels/src/trap.rs): all ones and 0 while there are none. */
 extern uint64_t ggas_exec_traps[2];
-
-#define GGAS_ACCESS_LOAD	0	/* to `value` */
-#define GGAS_ACCESS_STORE	1	/* of `value` */
-#define GGAS_ACCESS_ATOMIC	2	/* | GGAS_ATOMIC_* << 8; to `value`, of it and of what is expected, which is behind it */
-#define GGAS_ACCESS_REDUCE	3	/* the same, and nothing comes back */
-
-/* Atomic operations: those of userlib/abi/src/atomic.rs. */
-#define GGAS_ATOMIC_ADD		0
-#define GGAS_ATOMIC_EXCH	1
-#define GGAS_ATOMIC_AND		2
-#define GGAS_ATOMIC_OR		3
-#define GGAS_ATOMIC_XOR		4
-#define GGAS_ATOMIC_MIN		5
-#define GGAS_ATOMIC_MAX		6
-#define GGAS_ATOMIC_MIN_SIGNED	7
-#define GGAS_ATOMIC_MAX_SIGNED	8
-#define GGAS_ATOMIC_ADD_FLOAT	9
-#define GGAS_ATOMIC_CAS		10
 
 #define GGAS_WARP_SYNC		0	/* result 0 */
 #define GGAS_WARP_SHUFFLE	1	/* result: value of lane `argument` */

@@ -46,7 +46,7 @@ GGAS_FN void copy_bulk(void *to, const void *from, uint64_t bytes)
 {
 #ifdef GGAS_HAS_BULK
 	uint64_t ends = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from);
-	if (ends % 16 == 0) {
+	if (ends % 16 == 0 && !may_trap(to)) {
 		__shared__ alignas(128) ggas_u128 stages[bulk_stages * bulk_bytes / sizeof(ggas_u128)];
 		__shared__ uint64_t arrivals[bulk_stages];
 		uint64_t whole = bytes / 16 * 16;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* nvcc back end of vocab.h: with the two files that it includes, all inline PTX of the suite. Every statement clobbers
+/* nvcc back end of vocab.h: with the files that it includes, all inline PTX of the suite. Every statement clobbers
  * memory, so that plain accesses never move across it. */
 #ifndef GGAS_IMPL_VOCAB_CUDA_H
 #define GGAS_IMPL_VOCAB_CUDA_H
@@ -77,29 +77,25 @@ template <class To, class From> GGAS_FN To bits(From from)
 	return to;
 }
 
-} /* namespace ggas_impl */
-
-template <class T> GGAS_FN T ggas_load_relaxed(const T *p)
+/* Memory that is mapped: vocab_cuda_trap.h decides whether it is. */
+template <class T> GGAS_FN T near_load_relaxed(const T *p)
 {
-	return ggas_impl::bits<T>(ggas_impl::memory<sizeof(T)>::load_relaxed(p));
+	return bits<T>(memory<sizeof(T)>::load_relaxed(p));
 }
-template <class T> GGAS_FN T ggas_load_acquire(const T *p)
+template <class T> GGAS_FN T near_load_acquire(const T *p)
 {
-	return ggas_impl::bits<T>(ggas_impl::memory<sizeof(T)>::load_acquire(p));
+	return bits<T>(memory<sizeof(T)>::load_acquire(p));
 }
-template <class T> struct ggas_same {
-	using type = T;
-};
-template <class T> GGAS_FN void ggas_store_relaxed(T *p, typename ggas_same<T>::type v)
+template <class T> GGAS_FN void near_store_relaxed(T *p, T v)
 {
-	ggas_impl::store_relaxed(p, ggas_impl::bits<typename ggas_impl::memory<sizeof(T)>::word>(v));
+	store_relaxed(p, bits<typename memory<sizeof(T)>::word>(v));
 }
-template <class T> GGAS_FN void ggas_store_release(T *p, typename ggas_same<T>::type v)
+template <class T> GGAS_FN void near_store_release(T *p, T v)
 {
-	ggas_impl::store_release(p, ggas_impl::bits<typename ggas_impl::memory<sizeof(T)>::word>(v));
+	store_release(p, bits<typename memory<sizeof(T)>::word>(v));
 }
 
-template <> GGAS_FN uint8_t ggas_load_relaxed(const uint8_t *p)
+template <> GGAS_FN uint8_t near_load_relaxed(const uint8_t *p)
 {
 	uint32_t v;
 	asm volatile("ld.relaxed.sys.b8 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -108,7 +104,7 @@ template <> GGAS_FN uint8_t ggas_load_relaxed(const uint8_t *p)
 
 /* 16 bytes in one access: .b128 (PTX 8.3, sm_70); .v4 is not single-copy atomic. */
 #define GGAS_DEFINE_LOAD128(order)                                                                                     \
-	template <> GGAS_FN ggas_u128 ggas_load_##order(const ggas_u128 *p)                                            \
+	template <> GGAS_FN ggas_u128 near_load_##order(const ggas_u128 *p)                                            \
 	{                                                                                                              \
 		ggas_u128 v;                                                                                           \
 		asm volatile("{ .reg .b128 t; ld." #order ".sys.b128 t, [%2]; mov.b128 {%0, %1}, t; }"                 \
@@ -118,7 +114,7 @@ template <> GGAS_FN uint8_t ggas_load_relaxed(const uint8_t *p)
 		return v;                                                                                              \
 	}
 #define GGAS_DEFINE_STORE128(order)                                                                                    \
-	template <> GGAS_FN void ggas_store_##order(ggas_u128 *p, ggas_u128 v)                                         \
+	template <> GGAS_FN void near_store_##order(ggas_u128 *p, ggas_u128 v)                                         \
 	{                                                                                                              \
 		asm volatile("{ .reg .b128 t; mov.b128 t, {%1, %2}; st." #order ".sys.b128 [%0], t; }" ::"l"(p),      \
 			     "l"(v.lo), "l"(v.hi)                                                                      \
@@ -130,6 +126,12 @@ GGAS_DEFINE_STORE128(relaxed)
 GGAS_DEFINE_STORE128(release)
 #undef GGAS_DEFINE_LOAD128
 #undef GGAS_DEFINE_STORE128
+
+} /* namespace ggas_impl */
+
+template <class T> struct ggas_same {
+	using type = T;
+};
 
 GGAS_FN void ggas_store_mmio(uint64_t *p, uint64_t v)
 {
@@ -153,18 +155,11 @@ GGAS_FN void ggas_fence_system()
 	asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* Stores of a GPU are performed behind a fence. */
-GGAS_FN void ggas_settle() { ggas_fence_system(); }
 GGAS_FN void ggas_fence_sequential()
 {
 	asm volatile("fence.sc.sys;" ::: "memory");
 }
 
-/* An acquire invalidates the multiprocessor's cache; a poll that acquires does so every time. */
-template <class T> GGAS_FN T ggas_load_watched(const T *p)
-{
-	return ggas_load_relaxed(p);
-}
 GGAS_FN void ggas_fence_acquire()
 {
 	asm volatile("fence.acquire.sys;" ::: "memory");
@@ -173,21 +168,6 @@ GGAS_FN void ggas_fence_release()
 {
 	asm volatile("fence.release.sys;" ::: "memory");
 }
-template <class T> GGAS_FN void ggas_store_fenced(T *p, typename ggas_same<T>::type v)
-{
-	ggas_store_relaxed(p, v);
-}
-
-template <class T> GGAS_FN T ggas_read(const T *p) { return *p; }
-template <class T> GGAS_FN void ggas_write(T *p, typename ggas_same<T>::type v) { *p = v; }
-
-namespace ggas_impl
-{
-/* Accesses of a GPU are its own. */
-constexpr bool can_trap = false;
-GGAS_FN constexpr bool may_trap(const void *) { return false; }
-} /* namespace ggas_impl */
-
 #include "vocab_cuda_atomics.h"
 #include "vocab_cuda_bulk.h"
 
@@ -317,5 +297,7 @@ GGAS_FN uint16_t ggas_float_to_half(float value)
 	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 	return bits;
 }
+
+#include "vocab_cuda_trap.h"
 
 #endif /* GGAS_IMPL_VOCAB_CUDA_H */

@@ -8,13 +8,16 @@
 #ifndef GGAS_IMPL_VOCAB_CUDA_ATOMICS_H
 #define GGAS_IMPL_VOCAB_CUDA_ATOMICS_H
 
+namespace ggas_impl
+{
+
 #define GGAS_ATOM(sem, where, op, suffix, constraint)                                                                  \
 	asm volatile("atom." sem where op "." suffix " %0, [%1], %2;"                                                  \
 		     : "=" constraint(old)                                                                             \
 		     : "l"(at), constraint(v)                                                                          \
 		     : "memory")
 #define GGAS_DEFINE_ATOM(name, op, T_, suffix, constraint)                                                             \
-	GGAS_FN T_ ggas_atomic_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                                  \
+	GGAS_FN T_ near_atomic_##name(T_ *p, T_ v, ggas_order order)                                                   \
 	{                                                                                                              \
 		T_ old;                                                                                                \
 		auto at = __cvta_generic_to_global(p);                                                                 \
@@ -58,7 +61,7 @@ GGAS_DEFINE_ATOM_LIMITS(int64_t, "s64", "l")
 #undef GGAS_DEFINE_ATOM
 
 #define GGAS_DEFINE_RED(name, op, T_, suffix, constraint)                                                            \
-	GGAS_FN void ggas_red_##name(T_ *p, ggas_same<T_>::type v, ggas_order order)                               \
+	GGAS_FN void near_red_##name(T_ *p, T_ v, ggas_order order)                                            \
 	{                                                                                                              \
 		auto at = __cvta_generic_to_global(p);                                                                 \
 		if (order == ggas_order::relaxed)                                                                      \
@@ -94,7 +97,7 @@ GGAS_DEFINE_RED(add, "add", double, "f64", "d")
 		     : "l"(at), constraint(expected), constraint(desired)                                              \
 		     : "memory")
 #define GGAS_DEFINE_CAS(T_, suffix, constraint)                                                                        \
-	GGAS_FN T_ ggas_atomic_cas(T_ *p, ggas_same<T_>::type expected, ggas_same<T_>::type desired, ggas_order order) \
+	GGAS_FN T_ near_atomic_cas(T_ *p, T_ expected, T_ desired, ggas_order order)                                   \
 	{                                                                                                              \
 		T_ old;                                                                                                \
 		auto at = __cvta_generic_to_global(p);                                                                 \
@@ -116,6 +119,8 @@ GGAS_DEFINE_RED(add, "add", double, "f64", "d")
 GGAS_DEFINE_CAS(uint32_t, "b32", "r")
 GGAS_DEFINE_CAS(uint64_t, "b64", "l")
 #undef GGAS_DEFINE_CAS
+
+} /* namespace ggas_impl */
 
 /* Block-shared memory, between the threads of a block. */
 #define GGAS_DEFINE_BLOCK(T_, number, bits, constraint)                                                                \

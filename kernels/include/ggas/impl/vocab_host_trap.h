@@ -26,15 +26,6 @@ template <class T> GGAS_COLD bool trapped_store(T *p, T v)
 	return ggas_exec_access(ggas_exec_self, GGAS_ACCESS_STORE, reinterpret_cast<uint64_t>(p), &v, sizeof(T)) != 0;
 }
 
-/* Operations for a type. */
-template <class T> constexpr uint32_t op_add = std::is_integral_v<T> ? GGAS_ATOMIC_ADD : GGAS_ATOMIC_ADD_FLOAT;
-template <class T> constexpr uint32_t op_exch = GGAS_ATOMIC_EXCH;
-template <class T> constexpr uint32_t op_and = GGAS_ATOMIC_AND;
-template <class T> constexpr uint32_t op_or = GGAS_ATOMIC_OR;
-template <class T> constexpr uint32_t op_xor = GGAS_ATOMIC_XOR;
-template <class T> constexpr uint32_t op_min = std::is_signed_v<T> ? GGAS_ATOMIC_MIN_SIGNED : GGAS_ATOMIC_MIN;
-template <class T> constexpr uint32_t op_max = std::is_signed_v<T> ? GGAS_ATOMIC_MAX_SIGNED : GGAS_ATOMIC_MAX;
-
 template <class T> GGAS_COLD bool trapped_access(T *p, uint32_t access, uint32_t operation, T (&words)[2])
 {
 	static_assert(sizeof(T) == 4 || sizeof(T) == 8);

@@ -93,11 +93,30 @@ pub fn nvcc(context: &Context) -> Result<String> {
              right. Kernels of tests belong in kernels/selftest, those of benchmarks in benches/kernels"
         );
     }
+    accesses_by_the_host(context, &nvcc.path)?;
     let tests = size("ggas-selftest")?;
     size("ggas-benches")?;
     let (major, minor) = nvcc.version;
     let only = only.map(|arch| format!(" for sm_{arch} only")).unwrap_or_default();
     Ok(format!("nvcc {major}.{minor}{only}, {} KiB, tests' {} KiB", bytes >> 10, tests >> 10))
+}
+
+/// The vocabulary as compiled for windows whose parts the host accesses, which a build may have left out.
+fn accesses_by_the_host(context: &Context, nvcc: &Path) -> Result<()> {
+    let mut command = Command::new(nvcc);
+    command.args(["-std=c++17", "--Ofast-compile=max", "--expt-relaxed-constexpr", "-DGGAS_PROXY=1"]);
+    command.args([
+        "-ptx",
+        "-arch=compute_90",
+        "-I",
+        "kernels/include",
+        "-I",
+        "kmod/uapi",
+        "-Werror",
+        "all-warnings",
+    ]);
+    command.args(["-o", "/dev/null", "kernels/selftest/kernels/selftest_access.cu"]);
+    context.run("nvcc accesses by the host", command)
 }
 
 /// The fatbins that builds of packages with kernels made, by package; one is empty when there was no nvcc.

@@ -1,5 +1,5 @@
 //! Windows over hosts whose nodes have several ranks, each with a part of its own. Where no library carries packets between hosts
-//! the tests are skipped.
+//! the tests are skipped. With `GGAS_TEST_GPUS=2` the first two ranks have their kernels on a GPU each.
 
 use std::time::{Duration, Instant};
 
@@ -30,18 +30,26 @@ fn job(test: &str, hosts: &[usize], per_node: u32, dies: Option<u32>, member: fn
 
 struct Process {
     node: Node,
-    cpu: Processor,
+    processor: Processor,
     _network: SimNetwork,
 }
 
 impl Process {
     fn new(job: &Job) -> Process {
         let network = SimNetwork::builder().join_as(job.member().clone()).expect("a node");
-        Process { node: Node::new(network.device(0).expect("one")), cpu: Processor::cpu(), _network: network }
+        let gpus = std::env::var("GGAS_TEST_GPUS").ok().and_then(|gpus| gpus.parse().ok()).unwrap_or(0);
+        let processor = match job.rank() {
+            rank if rank < gpus => {
+                ggas_kernels::add(&ggas_selftest::KERNELS).expect("known");
+                Processor::gpu(rank as usize).expect("a GPU")
+            }
+            _ => Processor::cpu(),
+        };
+        Process { node: Node::new(network.device(0).expect("one")), processor, _network: network }
     }
 
     fn window(&self, job: &Job, bytes: usize) -> Result<Window, WindowError> {
-        Window::across(job, &self.node, &self.cpu, bytes, SOON)
+        Window::across(job, &self.node, &self.processor, bytes, SOON)
     }
 
     /// A kernel that writes to all parts and reads them, as all others do: it waits for each of them.
@@ -55,7 +63,7 @@ impl Process {
             atomics: 1,
         };
         // SAFETY: the structure is this kernel's, and callers keep the results until it has ended.
-        let launch = unsafe { ggas_selftest::launch(&self.cpu, "ggas_selftest_window", 1, 32, &args) };
+        let launch = unsafe { ggas_selftest::launch(&self.processor, "ggas_selftest_window", 1, 32, &args) };
         start(&[launch]).expect("it starts")
     }
 }
@@ -102,7 +110,7 @@ fn all_reach_all(job: &Job) {
         job.barrier(SOON).expect("all");
         window.zero(rank, 0, window.bytes()).expect("mine");
         job.barrier(SOON).expect("all");
-        let results = process.cpu.alloc(16).expect("memory");
+        let results = process.processor.alloc(16).expect("memory");
         process.start(&window, rank, 3, results.address()).wait(SOON).expect("it ends");
         let ended = [0, 8].map(|at| results.load_u64(at).expect("in range"));
         assert_eq!(ended, [0, 0], "{:?}", own.report());
@@ -119,7 +127,7 @@ fn start_access(process: &Process, window: &Window, rank: usize, args: selftest_
     let done = own.pointer_of(rank).expect("mine") + (DONE + 16 * args.what as usize) as u64;
     let args = selftest_access { window: own.address(), done, sum: done + 8, ..args };
     // SAFETY: the structure is this kernel's, and callers keep the window until it has ended.
-    let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_access", 1, 1, &args) };
+    let launch = unsafe { ggas_selftest::launch(&process.processor, "ggas_selftest_access", 1, 1, &args) };
     start(&[launch]).expect("it starts")
 }
 
@@ -184,7 +192,7 @@ fn signals_are_added_over_hosts() {
         for (form, blocks) in [(SELFTEST_PUT_THREAD, 1), (SELFTEST_PUT_BLOCK, 2), (SELFTEST_PUT_GRID, 3)] {
             let window = process.window(job, 64 << 10).expect("a window");
             let own = window.member(rank).expect("mine");
-            let results = process.cpu.alloc(16).expect("memory");
+            let results = process.processor.alloc(16).expect("memory");
             let args = selftest_put {
                 window: own.address(),
                 status: results.address(),
@@ -197,7 +205,7 @@ fn signals_are_added_over_hosts() {
             };
             // SAFETY: the structure is this kernel's, and its memory outlives the wait.
             let launch =
-                unsafe { ggas_selftest::launch(&process.cpu, "ggas_selftest_put", blocks, 8, &args) };
+                unsafe { ggas_selftest::launch(&process.processor, "ggas_selftest_put", blocks, 8, &args) };
             start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
             let ended = [0, 8].map(|at| results.load_u64(at).expect("in range"));
             assert_eq!(ended, [0, 0], "form {form}: {:?}", own.report());
@@ -220,7 +228,8 @@ fn what_kernels_stored_is_there_when_they_have_ended() {
             if rank == 0 {
                 let args = gputest_poke { base, stride: 8, parts: WORDS, value };
                 // SAFETY: the structure of this kernel; the window outlives the wait.
-                let launch = unsafe { ggas_selftest::launch(&process.cpu, "ggas_gputest_poke", 1, 1, &args) };
+                let launch =
+                    unsafe { ggas_selftest::launch(&process.processor, "ggas_gputest_poke", 1, 1, &args) };
                 start(&[launch]).and_then(|running| running.wait(SOON)).expect("it ends");
             }
             job.barrier(SOON).expect("all");
@@ -314,7 +323,7 @@ fn the_rest_goes_on(job: &Job) {
     let error = own.load(lost as usize, 0, &mut [0; 8], SOON).expect_err("nobody is there");
     assert!(matches!(&error, WindowError::Device(DeviceError::PeerLost(peer)) if *peer == gone), "{error}");
     // The network between hosts knows it now, too: from here on stores fail, and are not lost.
-    let results = process.cpu.alloc(16).expect("memory");
+    let results = process.processor.alloc(16).expect("memory");
     let kernel = process.start(&window, rank, 1, results.address());
     let error = kernel.wait(SOON).expect_err("one of its parts is gone");
     let LaunchError::Access { .. } = &error else { panic!("{error}") };
