@@ -4,6 +4,7 @@
 // flight find a command sooner. Each other block serves one bulk ring, all of
 // its threads on one command. A copy's last aligned 64-bit word is visible last.
 #include "ggas/vocab.h"
+#include "ggas/impl/atomic_ops.h"
 
 #include "args.h"
 
@@ -176,6 +177,71 @@ GGAS_FN void warp_copy(const command &c)
 		store_piece(c.dst + tail, cut.size, last);
 }
 
+template <class To, class From> GGAS_FN To same_bits(From from)
+{
+	static_assert(sizeof(To) == sizeof(From), "bits");
+	To to;
+	memcpy(&to, &from, sizeof(to));
+	return to;
+}
+
+// Changes a word in memory, atomically with what kernels and programs do there; returns what it was. An
+// acquire and a release, as locks and counters need that are passed on through the host.
+template <class Word, class Signed, class Float>
+GGAS_FN uint64_t change_word(uint64_t at, uint32_t operation, Word v, Word expected)
+{
+	const ggas_order order = ggas_order::release_acquire;
+	Word *word = reinterpret_cast<Word *>(at);
+	Signed *number = reinterpret_cast<Signed *>(at);
+	switch (operation) {
+	case GGAS_ATOMIC_ADD:
+		return ggas_atomic_add(word, v, order);
+	case GGAS_ATOMIC_EXCH:
+		return ggas_atomic_exch(word, v, order);
+	case GGAS_ATOMIC_AND:
+		return ggas_atomic_and(word, v, order);
+	case GGAS_ATOMIC_OR:
+		return ggas_atomic_or(word, v, order);
+	case GGAS_ATOMIC_XOR:
+		return ggas_atomic_xor(word, v, order);
+	case GGAS_ATOMIC_MIN:
+		return ggas_atomic_min(word, v, order);
+	case GGAS_ATOMIC_MAX:
+		return ggas_atomic_max(word, v, order);
+	case GGAS_ATOMIC_MIN_SIGNED:
+		return static_cast<Word>(ggas_atomic_min(number, static_cast<Signed>(v), order));
+	case GGAS_ATOMIC_MAX_SIGNED:
+		return static_cast<Word>(ggas_atomic_max(number, static_cast<Signed>(v), order));
+	case GGAS_ATOMIC_ADD_FLOAT:
+		return same_bits<Word>(ggas_atomic_add(reinterpret_cast<Float *>(at), same_bits<Float>(v), order));
+	default:
+		return ggas_atomic_cas(word, expected, v, order);
+	}
+}
+
+GGAS_FN void finish(ggas_copier_ring *ring, uint64_t number)
+{
+	ggas_store_release(&ring->done[number % GGAS_COPIER_ENTRIES], static_cast<uint32_t>(number + 1));
+}
+
+// The atomic operations among the commands that a warp read: `own` on the first lane of each. All of the warp comes here.
+GGAS_FN void serve_atomics(ggas_copier_ring *ring, uint64_t first, const polled &in, bool own)
+{
+	uint32_t mine = ggas_lane() / 4;
+	uint64_t at = in.word_of(mine, 0), v = in.word_of(mine, 1), behind = in.word_of(mine, 2);
+	uint32_t len = in.low_of(mine, 0), operation = in.low_of(mine, 2);
+	if (!own)
+		return;
+	uint64_t before;
+	if (len == 8)
+		before = change_word<uint64_t, int64_t, double>(at, operation, v, behind);
+	else
+		before = change_word<uint32_t, int32_t, float>(at, operation, static_cast<uint32_t>(v),
+							       static_cast<uint32_t>(v >> 32));
+	ggas_store_relaxed(&ring->before[(first + mine) % GGAS_COPIER_ENTRIES], before);
+	finish(ring, first + mine);
+}
+
 // Carries out `count` commands from number `first` on. Those of at most four
 // pieces and no body go side by side, one lane a piece; the others one by one.
 GGAS_FN bool serve(ggas_copier_ring *ring, uint64_t first, uint32_t count, const polled &in)
@@ -220,12 +286,16 @@ GGAS_FN bool serve(ggas_copier_ring *ring, uint64_t first, uint32_t count, const
 	ggas_u128 entry = { in.word_of(mine, 2), in.word_of(mine, 3) };
 	uint64_t entry_at = in.low_of(mine, 2) | static_cast<uint64_t>(in.low_of(mine, 3)) << 32;
 	ggas_syncwarp();
-	if (mine < count && part == 0) {
+	bool first_lane = mine < count && part == 0;
+	bool atomic = first_lane && c.op == GGAS_COPIER_ATOMIC;
+	if (first_lane && !atomic) {
 		if (notify)
 			ggas_store_release(reinterpret_cast<ggas_u128 *>(entry_at), entry);
-		uint64_t number = first + mine;
-		ggas_store_release(&ring->done[number % GGAS_COPIER_ENTRIES], static_cast<uint32_t>(number + 1));
+		finish(ring, first + mine);
 	}
+	// Rare, so behind the others.
+	if (ggas_ballot(GGAS_FULL_WARP, atomic))
+		serve_atomics(ring, first, in, atomic);
 	return ggas_ballot(GGAS_FULL_WARP, mine < count && c.op == GGAS_COPIER_STOP) != 0;
 }
 
@@ -358,8 +428,7 @@ GGAS_KERNEL(ggas_copier, ggas_copier_args)
 			if (c.len != 0 && (c.op == GGAS_COPIER_COPY || c.op == GGAS_COPIER_MOVE))
 				block_copy(c);
 			if (ggas_thread() == 0)
-				ggas_store_release(&ring->done[next % GGAS_COPIER_ENTRIES],
-						   static_cast<uint32_t>(next + 1));
+				finish(ring, next);
 		}
 		// All have read `ready` and `commands` before warp 0 writes them again.
 		ggas_syncthreads();

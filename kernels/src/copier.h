@@ -27,6 +27,8 @@
 #define GGAS_COPIER_STOP	4	/* the ring is closed behind this command */
 #define GGAS_COPIER_NOTIFY	5	/* a copy on ring 0, then words 2 and 3 as one store to host memory at the address
 					 * whose low half is `low` of unit 2, and high half that of unit 3 */
+#define GGAS_COPIER_ATOMIC	6	/* the length is 4 or 8; `low` of unit 2 is GGAS_ATOMIC_*, words 1 and 2 its operand
+					 * and behind that what is expected, packed by the length; on ring 0 */
 
 /* Word 0 is the destination address; word 1 to 3 see above. `low` of unit 0 is
  * the length, of unit 1 the operation. */
@@ -44,6 +46,7 @@ struct ggas_copier_entry {
 struct ggas_copier_ring {
 	struct ggas_copier_entry entry[GGAS_COPIER_ENTRIES];
 	uint32_t done[GGAS_COPIER_ENTRIES];	/* tag of the last command of this entry that is done */
+	uint64_t before[GGAS_COPIER_ENTRIES];	/* what the last atomic operation of this entry found */
 	/* Commands that the copier took before it closed the ring, + 1; 0 while it serves. */
 	uint64_t closed;
 	uint64_t reserved[15];
@@ -58,7 +61,7 @@ struct ggas_copier_args {
 #ifdef __cplusplus
 static_assert(sizeof(ggas_copier_unit) == 16, "one access");
 static_assert(sizeof(ggas_copier_entry) == 64, "one cache line");
-static_assert(sizeof(ggas_copier_ring) == 64 * 1024 + 4096 + 128, "userlib/gpu/src/copier/ring.rs");
+static_assert(sizeof(ggas_copier_ring) == 64 * 1024 + 4096 + 8192 + 128, "userlib/gpu/src/copier/ring.rs");
 static_assert(sizeof(ggas_copier_args) == 40, "userlib/gpu/src/copier/ring.rs");
 #endif
 

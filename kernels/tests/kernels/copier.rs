@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use ggas_gpu::copier::ring::{BLOCK, Command, CopierArgs, ENTRIES, INLINE, RINGS, Ring, RingMemory, SMALL};
 use ggas_kernels::{Launch, Processor, Running, start};
 
+mod atomics;
+
 const WAIT: Duration = Duration::from_secs(60);
 
 /// The rings and runs of the kernel on them.

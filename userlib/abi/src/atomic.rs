@@ -1,6 +1,6 @@
 //! Atomic operations on memory behind an SMFU: of the model. No card has them, so no specification does.
 
-/// What an [`Atomic`] does to a word. The numbers are those of `kernels/include/ggas/impl/exec.h`.
+/// What an [`Atomic`] does to a word. The numbers are those of `kernels/include/ggas/impl/atomic_ops.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {

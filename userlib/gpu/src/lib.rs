@@ -50,7 +50,7 @@ mod stream;
 mod sys;
 mod window;
 
-pub use copier::{Copier, CopierGuard, CopyState};
+pub use copier::{AtomicStart, Copier, CopierGuard, CopyState};
 pub use current::CurrentContext;
 pub use error::{DriverError, GpuError, NoGpu};
 pub use gpu::Gpu;

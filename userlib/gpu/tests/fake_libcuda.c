@@ -3,11 +3,14 @@
  * A libcuda of two GPUs whose memory is host memory: enough of the driver for
  * memory that processes pass to each other, and for copies by the copy engines,
  * which are done at once. Of kernels there is one, which does nothing, and lasts
- * as long as streams are not ready.
+ * as long as streams are not ready. With FAKE_COPIER in the environment it is the
+ * copier, of which a thread does what is short.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +18,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../../../kernels/include/ggas/impl/atomic_ops.h"
+#include "../../../kernels/src/copier.h"
 
 typedef unsigned long long u64;
 enum { OK = 0, INVALID = 1, GRANULARITY = 2 << 20 };
@@ -45,7 +51,12 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 1 << 30; return OK
 int cuDeviceCanAccessPeer(int *yes, int from, int to) { *yes = getenv("FAKE_APART") == NULL; return OK; }
 int cuDeviceGetP2PAttribute(int *value, int which, int from, int to) { *value = 1; return OK; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(device + 1L); return OK; }
-int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { *stream = (void *)1; return OK; }
+int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+{
+	static long streams;
+	*stream = (void *)__sync_add_and_fetch(&streams, 1);
+	return OK;
+}
 int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_FAKE"; return OK; }
 int cuGetErrorString(int error, const char **text) { *text = "fake"; return OK; }
 
@@ -206,16 +217,116 @@ int fake_registered(void)
 	return count;
 }
 
-/* The only kernel: without arguments. */
+/* The copier: runs of it, the stream of the last one, and whether that runs. While it is held it takes no commands. */
+static struct ggas_copier_args copier_args;
+static void *copier_stream;
+static int copier_runs, copier_started, copier_held;
+int fake_copiers(void) { return copier_started; }
+void fake_hold(int hold) { __atomic_store_n(&copier_held, hold, __ATOMIC_RELEASE); }
+
+static u64 changed(unsigned operation, u64 old, u64 v, u64 expected)
+{
+	switch (operation) {
+	case GGAS_ATOMIC_ADD: return old + v;
+	case GGAS_ATOMIC_EXCH: return v;
+	case GGAS_ATOMIC_CAS: return old == expected ? v : old;
+	default: abort();
+	}
+}
+static u64 change(const struct ggas_copier_unit *unit)
+{
+	u64 v = unit[1].word, expected = unit[2].word, at = unit[0].word;
+	if (unit[0].low == 8) {
+		u64 old = *(u64 *)at;
+		while (!__atomic_compare_exchange_n((u64 *)at, &old, changed(unit[2].low, old, v, expected), 0, __ATOMIC_SEQ_CST,
+						    __ATOMIC_SEQ_CST))
+			;
+		return old;
+	}
+	uint32_t old = *(uint32_t *)at;
+	while (!__atomic_compare_exchange_n((uint32_t *)at, &old, (uint32_t)changed(unit[2].low, old, (uint32_t)v, v >> 32), 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	return old;
+}
+/* Takes command `number`, if it is there; 0: the ring ends with it. */
+static int take(struct ggas_copier_ring *ring, uint64_t *number)
+{
+	uint64_t place = *number % GGAS_COPIER_ENTRIES;
+	struct ggas_copier_unit *unit = ring->entry[place].unit;
+	for (int i = 0; i < 4; i++)
+		if (__atomic_load_n(&unit[i].tag, __ATOMIC_ACQUIRE) != (uint32_t)(*number + 1))
+			return 1;
+	switch (unit[1].low) {
+	case GGAS_COPIER_COPY:
+	case GGAS_COPIER_MOVE:
+		memmove((void *)unit[0].word, (void *)unit[1].word, unit[0].low);
+		break;
+	case GGAS_COPIER_WRITE: {
+		u64 words[] = { unit[1].word, unit[2].word, unit[3].word };
+		memcpy((void *)unit[0].word, words, unit[0].low);
+		break;
+	}
+	case GGAS_COPIER_ATOMIC:
+		ring->before[place] = change(unit);
+		break;
+	}
+	int ends = unit[1].low == GGAS_COPIER_STOP;
+	++*number;
+	__atomic_store_n(&ring->done[place], (uint32_t)*number, __ATOMIC_RELEASE);
+	if (ends)
+		__atomic_store_n(&ring->closed, *number + 1, __ATOMIC_RELEASE);
+	return !ends;
+}
+static void *run_copier(void *unused)
+{
+	struct ggas_copier_ring *rings = (struct ggas_copier_ring *)copier_args.rings;
+	int open[GGAS_COPIER_RINGS] = { 1, 1, 1 };
+	while (open[0] || open[1] || open[2]) {
+		sched_yield();
+		for (int i = 0; i < GGAS_COPIER_RINGS && !__atomic_load_n(&copier_held, __ATOMIC_ACQUIRE); i++)
+			open[i] = open[i] && take(&rings[i], &copier_args.next[i]);
+	}
+	__atomic_store_n(&copier_runs, 0, __ATOMIC_RELEASE);
+	return NULL;
+}
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
+		   unsigned shared, void *stream, void **parameters, void **extra)
+{
+	pthread_t thread;
+	if (getenv("FAKE_COPIER") == NULL)
+		return OK;
+	memcpy(&copier_args, parameters[0], sizeof copier_args);
+	copier_stream = stream;
+	copier_started++;
+	__atomic_store_n(&copier_runs, 1, __ATOMIC_RELEASE);
+	return pthread_create(&thread, NULL, run_copier, NULL) || pthread_detach(thread) ? INVALID : OK;
+}
+
+/* The only kernel: without arguments, but for the copier's. */
 int cuModuleGetFunctionCount(unsigned *count, void *module) { *count = 1; return OK; }
 int cuModuleEnumerateFunctions(void **functions, unsigned count, void *module) { functions[0] = (void *)1; return OK; }
-int cuFuncGetName(const char **name, void *function) { *name = "fake_kernel"; return OK; }
-int cuFuncGetParamInfo(void *function, size_t number, size_t *offset, size_t *bytes) { return INVALID; }
+int cuFuncGetName(const char **name, void *function)
+{
+	*name = getenv("FAKE_COPIER") ? "ggas_copier" : "fake_kernel";
+	return OK;
+}
+int cuFuncGetParamInfo(void *function, size_t number, size_t *offset, size_t *bytes)
+{
+	*offset = 0;
+	*bytes = sizeof copier_args;
+	return getenv("FAKE_COPIER") && number == 0 ? OK : INVALID;
+}
 int cuFuncGetAttribute(int *value, int which, void *function) { *value = which == 0 ? 1024 : 0; return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) { *blocks = 16; return OK; }
 int cuCtxGetLimit(size_t *value, int limit) { *value = 1024; return OK; }
 int cuMemHostGetDevicePointer_v2(u64 *device, void *memory, unsigned flags) { *device = (u64)memory; return OK; }
-int cuStreamQuery(void *stream) { return failing; }
+int cuStreamQuery(void *stream)
+{
+	if (stream == copier_stream && __atomic_load_n(&copier_runs, __ATOMIC_ACQUIRE))
+		return 600;
+	return failing;
+}
 int cuStreamWriteValue32_v2(void *stream, u64 to, unsigned value, unsigned flags) { *(volatile unsigned *)to = value; return OK; }
 int cuStreamWriteValue64_v2(void *stream, u64 to, u64 value, unsigned flags)
 {
@@ -329,7 +440,6 @@ NOTHING(cuGraphInstantiateWithFlags)
 NOTHING(cuGraphLaunch)
 NOTHING(cuInit)
 NOTHING(cuLaunchCooperativeKernel)
-NOTHING(cuLaunchKernel)
 NOTHING(cuMemAddressFree)
 NOTHING(cuMemAllocManaged)
 NOTHING(cuMemSetAccess)

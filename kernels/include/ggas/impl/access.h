@@ -5,24 +5,13 @@
 
 #include <stdint.h>
 
+#include "atomic_ops.h"
+
 #define GGAS_ACCESS_LOAD	0	/* to `value` */
 #define GGAS_ACCESS_STORE	1	/* of `value` */
 #define GGAS_ACCESS_ATOMIC	2	/* | GGAS_ATOMIC_* << 8; to `value`, of it and of what is expected, which is behind it */
 #define GGAS_ACCESS_REDUCE	3	/* the same, and nothing comes back */
 #define GGAS_ACCESS_SETTLE	4	/* what was stored and reduced before is performed; of no address */
-
-/* Atomic operations: those of userlib/abi/src/atomic.rs. */
-#define GGAS_ATOMIC_ADD		0
-#define GGAS_ATOMIC_EXCH	1
-#define GGAS_ATOMIC_AND		2
-#define GGAS_ATOMIC_OR		3
-#define GGAS_ATOMIC_XOR		4
-#define GGAS_ATOMIC_MIN		5
-#define GGAS_ATOMIC_MAX		6
-#define GGAS_ATOMIC_MIN_SIGNED	7
-#define GGAS_ATOMIC_MAX_SIGNED	8
-#define GGAS_ATOMIC_ADD_FLOAT	9
-#define GGAS_ATOMIC_CAS		10
 
 #ifdef __cplusplus
 #include <type_traits>

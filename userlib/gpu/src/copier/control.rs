@@ -1,5 +1,6 @@
 //! Starting and stopping the copier's kernel.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -48,8 +49,15 @@ impl Control {
     }
 }
 
-/// Keeps the copier's kernel running. Without one, copies take the slower way through the driver.
+/// Keeps the copier's kernel running. Without one, copies take the slower way through the driver, and there are no
+/// [atomic operations](Copier::atomic).
 pub struct CopierGuard(Arc<Copier>);
+
+impl fmt::Debug for CopierGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CopierGuard").field(&self.0.gpu.ordinal()).finish()
+    }
+}
 
 impl Drop for CopierGuard {
     fn drop(&mut self) {
@@ -81,6 +89,13 @@ impl Copier {
     /// Whether the kernel runs and takes commands.
     pub fn is_armed(&self) -> bool {
         self.is_running(&lock(&self.control))
+    }
+
+    /// Whether a ring that takes nothing now will again: it is full, or the kernel is between two runs.
+    pub(super) fn comes_back(&self) -> bool {
+        // Who holds it starts the kernel or ends it.
+        let Ok(control) = self.control.try_lock() else { return true };
+        control.armed > 0 && (control.paused || control.launched)
     }
 
     fn is_running(&self, control: &Control) -> bool {
@@ -145,7 +160,7 @@ impl Copier {
         Ok(!control.launched)
     }
 
-    /// Looks whether the GPU failed, and starts the kernel again if it ended by itself. Called now and then by
+    /// Looks whether the GPU failed, and starts the kernel again if it ended though it is armed. Called now and then by
     /// those who poll for copies that are not done.
     pub(super) fn look_after(&self) -> Result<(), GpuError> {
         let check = || {
@@ -154,11 +169,11 @@ impl Copier {
                 engine.health()?;
             }
             let Ok(mut control) = self.control.try_lock() else { return Ok(()) };
-            control.stream.is_done()?;
-            if self.is_running(&control)
-                && !control.paused
-                && self.memory.iter().any(|ring| ring.closed().is_some())
-            {
+            let done = control.stream.is_done()?;
+            let closed = self.is_running(&control) && self.memory.iter().any(|ring| ring.closed().is_some());
+            // A call that it was to end for did not wait so long.
+            let left = !self.is_running(&control) && control.armed > 0 && control.launched && done;
+            if !control.paused && (closed || left) {
                 self.tell_to_end(&mut control);
                 self.start(&mut control)?;
             }

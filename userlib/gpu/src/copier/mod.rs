@@ -5,7 +5,7 @@
 //! within about a bus round trip, without a driver call. The GPU's copy engines do long copies, copies of host memory
 //! that is not mapped, and all copies while the kernel does not run.
 //!
-//! The kernel runs while a [`CopierGuard`] exists. Copies are independent of each other; a copy makes its last aligned
+//! The kernel runs while a [`CopierGuard`] exists. It alone does atomic operations. Copies are independent of each other; a copy makes its last aligned
 //! 64-bit word visible last.
 //!
 //! [`ring`] is public so that the same rings are tested against the kernel on the CPU executor.
@@ -31,6 +31,7 @@ use crate::mapping;
 use crate::memory::pinned;
 use crate::ranges;
 use crate::resident::{Pause, gate};
+use extoll_abi::Atomic;
 use ggas_clock::{Backoff, Clock, Ladder};
 
 /// Most bytes that the kernel copies; longer copies go to a copy engine.
@@ -55,6 +56,17 @@ pub enum CopyState {
     Done,
     /// The GPU failed; the bytes may not be there.
     Failed,
+}
+
+/// What became of an atomic operation that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtomicStart {
+    /// It is under way: its id for [`Copier::poll`].
+    Started(u64),
+    /// Nothing was done: the ring is full, or the kernel is between two runs. Ask again.
+    Busy,
+    /// Nothing was done: no kernel runs, or the word is none of this GPU's memory.
+    Refused,
 }
 
 /// Names a copy: who does it (top byte) and its number there.
@@ -226,16 +238,41 @@ impl Copier {
         id
     }
 
-    /// How a copy stands. Cheap. May be asked again after the end.
-    pub fn poll(&self, id: u64) -> CopyState {
-        let state = self.state(id);
-        if state == CopyState::Pending
-            && self.idle_polls.fetch_add(1, Ordering::Relaxed) % 4096 == 4095
-            && self.look_after().is_err()
-        {
-            return self.state(id);
+    /// Starts an atomic operation on a word of this GPU's memory: atomic with what kernels there do by atomics of system
+    /// scope, and with others of this copier's. Only the copier's kernel does it, so it takes a [`CopierGuard`]. Whoever asks
+    /// has to take what was there ([`Copier::take_before`]).
+    ///
+    /// # Safety
+    /// The word stays allocated until the operation is done.
+    pub unsafe fn atomic(&self, at: u64, atomic: Atomic) -> AtomicStart {
+        let len = atomic.width().bytes();
+        let own = ranges::gpu_of(at, len) == Some(self.gpu.ordinal());
+        if self.is_failed() || !own || !at.is_multiple_of(len as u64) {
+            return AtomicStart::Refused;
         }
-        state
+        if let Some(id) = self.submit(0, &Command::Atomic { at, atomic }) {
+            return AtomicStart::Started(id);
+        }
+        self.look_now_and_then();
+        if self.comes_back() { AtomicStart::Busy } else { AtomicStart::Refused }
+    }
+
+    /// What an atomic operation that is done found in its word, once.
+    pub fn take_before(&self, id: u64) -> Option<u64> {
+        lock(self.rings.get((id >> 56) as usize)?).take_before(id & NUMBER)
+    }
+
+    /// How a copy, or an atomic operation, stands. Cheap. May be asked again after the end.
+    pub fn poll(&self, id: u64) -> CopyState {
+        match self.state(id) {
+            CopyState::Pending if self.look_now_and_then() => self.state(id),
+            state => state,
+        }
+    }
+
+    /// For who waits; whether that showed that the GPU failed.
+    fn look_now_and_then(&self) -> bool {
+        self.idle_polls.fetch_add(1, Ordering::Relaxed) % 4096 == 4095 && self.look_after().is_err()
     }
 
     fn state(&self, id: u64) -> CopyState {

@@ -1,6 +1,9 @@
 //! The host's side of the copier's rings (kernels/src/copier.h): plain memory, so it is tested without a GPU.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use extoll_abi::Atomic;
 
 /// Entries of a ring.
 pub const ENTRIES: u64 = 1024;
@@ -25,11 +28,12 @@ struct Unit {
 pub struct RingMemory {
     entry: [[Unit; 4]; ENTRIES as usize],
     done: [AtomicU32; ENTRIES as usize],
+    before: [AtomicU64; ENTRIES as usize],
     closed: AtomicU64,
     reserved: [u64; 15],
 }
 
-const _: () = assert!(size_of::<RingMemory>() == 64 * 1024 + 4096 + 128);
+const _: () = assert!(size_of::<RingMemory>() == 64 * 1024 + 4096 + 8192 + 128);
 
 /// The kernel's parameter, `struct ggas_copier_args`.
 #[repr(C)]
@@ -86,6 +90,13 @@ pub enum Command<'a> {
         /// The entry, stored as a whole.
         word: [u64; 2],
     },
+    /// An atomic operation; ring 0 only. What was there is asked for once it is done ([`Ring::take_before`]).
+    Atomic {
+        /// Address of the word, which is aligned.
+        at: u64,
+        /// The operation.
+        atomic: Atomic,
+    },
     /// Closes the ring.
     Stop,
 }
@@ -98,6 +109,7 @@ impl RingMemory {
             entry: [const { [const { Unit { word: AtomicU64::new(0), low_tag: AtomicU64::new(0) } }; 4] };
                 ENTRIES as usize],
             done: [const { AtomicU32::new(0) }; ENTRIES as usize],
+            before: [const { AtomicU64::new(0) }; ENTRIES as usize],
             closed: AtomicU64::new(0),
             reserved: [0; 15],
         };
@@ -118,31 +130,37 @@ impl RingMemory {
     /// Stores a command in the entry of `number`, visible with its tags.
     fn publish(&self, number: u64, command: &Command<'_>) {
         let mut low = [0, 0];
-        let (dst, words, len, op) = match *command {
+        let (dst, word, len, op) = match *command {
             Command::CopyNotify { dst, src, len, entry, word } => {
                 low = [entry as u32, (entry >> 32) as u32];
                 (dst, [src, word[0], word[1]], len, 5)
             }
             Command::Copy { dst, src, len } => (dst, [src, 0, 0], len, 1),
-            Command::Write { dst, bytes } => {
-                let mut inline = [0; INLINE];
-                let len = bytes.len().min(INLINE);
-                inline[..len].copy_from_slice(&bytes[..len]);
-                let word =
-                    |i: usize| u64::from_le_bytes(inline[8 * i..8 * i + 8].try_into().unwrap_or_default());
-                (dst, [word(0), word(1), word(2)], len as u32, 2)
+            Command::Write { dst, bytes } => (dst, words(bytes), bytes.len().min(INLINE) as u32, 2),
+            Command::Atomic { at, atomic } => {
+                low[0] = u32::from(atomic.operation() as u8);
+                (at, words(&atomic.operands()), atomic.width().bytes() as u32, 6)
             }
             Command::Move { dst, src, len } => (dst, [src, 0, 0], len, 3),
             Command::Stop => (0, [0; 3], 0, 4),
         };
         let high = u64::from(tag(number)) << 32;
-        let units = [(dst, len), (words[0], op), (words[1], low[0]), (words[2], low[1])];
+        let units = [(dst, len), (word[0], op), (word[1], low[0]), (word[2], low[1])];
         let entry = &self.entry[(number % ENTRIES) as usize];
         for (unit, (word, low)) in entry.iter().zip(units) {
             unit.word.store(word, Ordering::Relaxed);
             unit.low_tag.store(high | u64::from(low), Ordering::Release);
         }
     }
+}
+
+/// The first [`INLINE`] bytes as words of an entry.
+fn words(bytes: &[u8]) -> [u64; 3] {
+    let mut inline = [0; INLINE];
+    let len = bytes.len().min(INLINE);
+    inline[..len].copy_from_slice(&bytes[..len]);
+    let word = |i: usize| u64::from_le_bytes(inline[8 * i..8 * i + 8].try_into().unwrap_or_default());
+    [word(0), word(1), word(2)]
 }
 
 /// What marks an entry as holding command `number`. An entry's earlier tag differs by [`ENTRIES`].
@@ -159,12 +177,14 @@ pub struct Ring {
     open: bool,
     /// The last command that closed the ring.
     stop: Option<u64>,
+    /// Atomic operations of which nobody took what was there; with that, once a later one has their place in the ring.
+    before: HashMap<u64, Option<u64>>,
 }
 
 impl Ring {
     /// The producer of a fresh ring, which is closed until [`Ring::open`].
     pub fn new(memory: &'static RingMemory) -> Ring {
-        Ring { memory, head: 0, first: 0, open: false, stop: None }
+        Ring { memory, head: 0, first: 0, open: false, stop: None, before: HashMap::new() }
     }
 
     /// Whether commands are taken.
@@ -178,9 +198,28 @@ impl Ring {
         if !self.open || (number >= ENTRIES && !self.memory.is_done(number - ENTRIES)) {
             return None;
         }
+        if let Command::Atomic { .. } = command {
+            self.keep_before(number);
+        }
         self.memory.publish(number, command);
         self.head += 1;
         Some(number)
+    }
+
+    /// Command `number` gets its place for what was there: what others left in it is kept.
+    fn keep_before(&mut self, number: u64) {
+        let place = number % ENTRIES;
+        // All that had the entry before are done.
+        let there = self.memory.before[place as usize].load(Ordering::Relaxed);
+        let left = self.before.iter_mut().filter(|(earlier, _)| **earlier % ENTRIES == place);
+        left.for_each(|(_, kept)| _ = kept.get_or_insert(there));
+        self.before.insert(number, None);
+    }
+
+    /// What an atomic operation that is done found in its word, once; `None`: it is none, or somebody took that.
+    pub fn take_before(&mut self, number: u64) -> Option<u64> {
+        let there = || self.memory.before[(number % ENTRIES) as usize].load(Ordering::Relaxed);
+        Some(self.before.remove(&number)?.unwrap_or_else(there))
     }
 
     /// Closes the ring: the copier ends behind the commands so far. False where it is full: try again.
@@ -219,6 +258,8 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use extoll_abi::{Operation, Width};
+
     use super::*;
 
     fn memory() -> &'static RingMemory {
@@ -298,6 +339,52 @@ mod tests {
         // A run that did not start took nothing.
         ring.abandon();
         assert_eq!((ring.submit(&Command::Stop), ring.open()), (None, 3));
+    }
+
+    #[test]
+    fn what_atomics_found_waits_to_be_taken() {
+        let memory = memory();
+        let mut ring = Ring::new(memory);
+        ring.open();
+        let atomic = Command::Atomic { at: 8, atomic: Atomic::add(1) };
+        let change = |ring: &mut Ring, found: u64| {
+            let number = ring.submit(&atomic).expect("room");
+            memory.before[(number % ENTRIES) as usize].store(found, Ordering::Relaxed);
+            finish(memory, number);
+            number
+        };
+        let first = change(&mut ring, 1);
+        for i in 1..ENTRIES {
+            let number = change(&mut ring, 10 + i);
+            assert_eq!(ring.take_before(number), Some(10 + i));
+        }
+        // Other commands leave it where it is; the next ones of its entry must not.
+        let copy = ring.submit(&Command::Copy { dst: 1, src: 2, len: 8 }).expect("room");
+        assert_eq!((copy % ENTRIES, ring.take_before(copy)), (first, None));
+        finish(memory, copy);
+        (1..ENTRIES).for_each(|i| _ = change(&mut ring, 20 + i));
+        let (second, mut last) = (change(&mut ring, 2), 0);
+        (0..ENTRIES).for_each(|_| last = change(&mut ring, 3));
+        assert_eq!([first, second, last].map(|number| number % ENTRIES), [0; 3]);
+        let found = [last, second, first].map(|number| ring.take_before(number));
+        assert_eq!(found, [Some(3), Some(2), Some(1)]);
+        assert_eq!(ring.take_before(first), None, "taken");
+    }
+
+    #[test]
+    fn atomics_are_packed_as_packets_have_them() {
+        let memory = memory();
+        for (number, atomic, words, len, operation) in [
+            (0, Atomic::compare_exchange(Width::Four, 7, 9), [7 << 32 | 9, 0], 4, 10),
+            (1, Atomic::compare_exchange(Width::Eight, 7, 9), [9, 7], 8, 10),
+            (2, Atomic::new(Operation::Or, Width::Four, u64::MAX), [u64::from(u32::MAX), 0], 4, 3),
+        ] {
+            memory.publish(number, &Command::Atomic { at: 64, atomic });
+            let entry = &memory.entry[number as usize];
+            let low = |unit: usize| entry[unit].low_tag.load(Ordering::Relaxed) as u32;
+            assert_eq!((take(memory, number), low(0), low(1), low(2)), (Some(64), len, 6, operation));
+            assert_eq!([1, 2].map(|unit: usize| entry[unit].word.load(Ordering::Relaxed)), words);
+        }
     }
 
     fn op(memory: &RingMemory, number: u64) -> u32 {

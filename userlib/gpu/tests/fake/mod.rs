@@ -1,5 +1,6 @@
 //! Tests on a libcuda whose GPUs are host memory (`fake_libcuda.c`).
 
+use std::ffi::CStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -21,4 +22,13 @@ pub fn in_a_child(test: &str, variable: Option<&str>) {
         .unwrap();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(output.status.success() && said[0].contains("1 passed"), "{}{}", said[0], said[1]);
+}
+
+/// A function of the fake libcuda, in a child.
+pub fn function(name: &CStr) -> *mut libc::c_void {
+    // SAFETY: libcuda is loaded already, so this finds the same one.
+    let function =
+        unsafe { libc::dlsym(libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
+    assert!(!function.is_null());
+    function
 }

@@ -3,6 +3,7 @@
 #[path = "../fake/mod.rs"]
 mod fake;
 
+mod copier;
 mod no_gpu;
 mod pinned;
 mod share;
