@@ -15,6 +15,7 @@ mod reading;
 pub mod runs;
 mod table;
 
+use extoll_abi::Atomic;
 pub use extoll_abi::Width;
 pub use far::{Far, FarSource, TAIL};
 pub use foreign::Foreign;
@@ -183,9 +184,15 @@ pub trait Memory: Send + Sync {
     fn poll(&self, ticket: Ticket) -> TicketState;
     /// Starts to read device memory into a buffer of the memory's own; see [`Memory::fetched`].
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError>;
-    /// The bytes of a [`Memory::fetch`]; `Ok(None)` while it is in flight. Any other answer spends the ticket.
+    /// Starts an atomic operation on an aligned word of device memory; see [`Memory::fetched`] for what was there. `Ok(None)`: nothing was
+    /// done, and the device can do it soon, so ask again. [`MemoryError::Device`]: nothing was done, and the device cannot.
+    fn modify(&self, address: u64, _atomic: Atomic) -> Result<Option<Ticket>, MemoryError> {
+        Err(MemoryError::Device { address })
+    }
+    /// The bytes of a [`Memory::fetch`], or those before a [`Memory::modify`]; `Ok(None)` while it is in flight. Any other answer spends
+    /// the ticket.
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError>;
-    /// Nobody asks for the bytes of a [`Memory::fetch`] any more: its ticket is spent.
+    /// Nobody asks for the bytes of a [`Memory::fetch`] or [`Memory::modify`] any more: its ticket is spent.
     fn forget(&self, _ticket: Ticket) {}
 }
 
@@ -214,7 +221,16 @@ pub trait DeviceCopier: Send + Sync {
     }
     /// Starts a write of 1 to [`WRITE_MAX`] bytes; `bytes` are taken before the call returns.
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64;
-    /// How a copy stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.
+    /// Starts an atomic operation on an aligned word of this device's memory, atomic with what its kernels do there. `Ok(None)`: it did
+    /// nothing, and can soon. An error: it did nothing, and cannot.
+    fn modify(&self, address: u64, _atomic: Atomic) -> Result<Option<u64>, MemoryError> {
+        Err(MemoryError::Device { address })
+    }
+    /// What an atomic operation found in its word, asked for once, when [`DeviceCopier::poll`] said that it is done.
+    fn take_before(&self, _id: u64) -> Option<u64> {
+        None
+    }
+    /// How a copy, or an atomic operation, stands. Cheap: called in a loop. The number is spent after `Done` or `Failed`.
     fn poll(&self, id: u64) -> TicketState;
     /// Whether its memory is CUDA's, at CUDA's addresses: libraries that know CUDA read and write it themselves.
     fn is_cuda(&self) -> bool {

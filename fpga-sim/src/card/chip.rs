@@ -320,10 +320,17 @@ impl Chip {
         let Some(packet) = self.smfu.admit(packet) else { return };
         let board = self.board.clone();
         let file = registers::File(RefCell::new(self));
-        match board.smfu.ingress(packet, &*board.memory, &file) {
+        let led_to = board.smfu.ingress(packet, &*board.memory, &file);
+        self.wait_for(led_to);
+    }
+
+    /// A packet of the SMFU led to this.
+    fn wait_for(&mut self, led_to: Ingress) {
+        match led_to {
             Ingress::Done => {}
             Ingress::Pending(ticket) => self.smfu.wait_for_store(ticket),
             Ingress::Fetch { ticket, request } => self.smfu.wait_for_load(ticket, request),
+            Ingress::Again(request) => self.smfu.wait_for_room(request),
             Ingress::Reply(packet) => self.reply_smfu(packet),
         }
     }
@@ -339,6 +346,13 @@ impl Chip {
             smfu::Progress::Pending => return false,
             smfu::Progress::Stored => {}
             smfu::Progress::Loaded(reply) => self.reply_smfu(reply),
+            smfu::Progress::Again(request) => {
+                let board = self.board.clone();
+                self.wait_for(board.smfu.ingress_atomic(request, &*board.memory));
+                if self.smfu.wants_room() {
+                    return false;
+                }
+            }
         }
         while let Some(packet) = self.smfu.next() {
             self.accept_smfu(packet);

@@ -10,8 +10,10 @@ use crate::packet::Packet;
 /// What a device does for the last packet.
 enum Access {
     Store(Ticket),
-    /// And the load that it is for.
+    /// And the load, or the atomic operation, that it is for.
     Load(Ticket, Packet),
+    /// An atomic operation for which there was no room.
+    Again(Packet),
 }
 
 /// How a device stands with it.
@@ -20,6 +22,8 @@ pub(super) enum Progress {
     Stored,
     /// Send this.
     Loaded(Packet),
+    /// Try this.
+    Again(Packet),
 }
 
 /// Packets of the SMFU behind an access that a device carries out.
@@ -38,6 +42,11 @@ impl SmfuInbound {
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         self.access.is_some()
+    }
+
+    /// Whether a device had no room when it was asked last.
+    pub(super) fn wants_room(&self) -> bool {
+        matches!(self.access, Some(Access::Again(_)))
     }
 
     /// Packets that wait.
@@ -60,7 +69,12 @@ impl SmfuInbound {
         self.access = Some(Access::Store(ticket));
     }
 
-    /// A device reads what the last packet asks for.
+    /// A device has no room for the last packet's atomic operation.
+    pub(super) fn wait_for_room(&mut self, request: Packet) {
+        self.access = Some(Access::Again(request));
+    }
+
+    /// A device reads what the last packet asks for, or does what it says and keeps what was there.
     pub(super) fn wait_for_load(&mut self, ticket: Ticket, request: Packet) {
         self.access = Some(Access::Load(ticket, request));
     }
@@ -68,9 +82,13 @@ impl SmfuInbound {
     /// Looks at the device. Once it is done, the next packets have their turn. A store that failed is lost, as one to
     /// broken memory is; the reply of such a load says so.
     pub(super) fn progress(&mut self) -> Progress {
+        let again = self.access.take_if(|access| matches!(access, Access::Again(_)));
+        if let Some(Access::Again(request)) = again {
+            return Progress::Again(request);
+        }
         let board = &self.board;
         let progress = match &self.access {
-            None => return Progress::Pending,
+            None | Some(Access::Again(_)) => return Progress::Pending,
             Some(Access::Store(ticket)) => match board.memory.poll(*ticket) {
                 TicketState::Pending => return Progress::Pending,
                 TicketState::Done | TicketState::Failed => Progress::Stored,

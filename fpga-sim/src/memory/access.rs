@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use extoll_abi::Atomic;
+
 use super::far::Far;
 use super::flight::{InFlight, Mover};
 use super::foreign::Foreign;
@@ -288,7 +290,7 @@ impl Memory for HostMemory {
             find_host(table, entry, 16, 16)?;
             let Some(copier) = to.or(from) else { return Ok(None) };
             let copy = InFlight { entry: Some(entry), ..InFlight::new(destination, Some(source), len) };
-            self.launch(copier, copy, |c| c.copy_then_entry(destination, source, len, entry, word))
+            self.launch(copier, copy, |c| Ok(c.copy_then_entry(destination, source, len, entry, word)))
         });
         ticket.ok().flatten()
     }
@@ -304,7 +306,19 @@ impl Memory for HostMemory {
             let mut buffer = vec![0u8; len].into_boxed_slice();
             let destination = buffer.as_mut_ptr() as u64;
             let copy = InFlight { buffer: Some(buffer), ..InFlight::new(destination, Some(source), len) };
-            self.launch(copier, copy, |c| Some(c.copy(destination, source, len)))?.ok_or(bad)
+            self.launch(copier, copy, |c| Ok(Some(c.copy(destination, source, len))))?.ok_or(bad)
+        })
+    }
+
+    fn modify(&self, address: u64, atomic: Atomic) -> Result<Option<Ticket>, MemoryError> {
+        let len = atomic.width().bytes();
+        self.with_table(|table| {
+            let bad = MemoryError::BadAddress { address, len };
+            let aligned = address.is_multiple_of(len as u64);
+            let copier = find(table, address, len)?.copier.filter(|_| aligned).ok_or(bad)?;
+            let buffer = Some(vec![0u8; len].into_boxed_slice());
+            let change = InFlight { buffer, modifies: true, ..InFlight::new(address, None, len) };
+            self.launch(copier, change, |c| c.modify(address, atomic))
         })
     }
 
@@ -346,6 +360,6 @@ impl HostMemory {
         start: impl FnOnce(&dyn DeviceCopier) -> u64,
     ) -> Result<Completion, MemoryError> {
         let bad = MemoryError::Device { address: copy.destination };
-        self.launch(copier, copy, |c| Some(start(c)))?.map(Completion::Ticket).ok_or(bad)
+        self.launch(copier, copy, |c| Ok(Some(start(c))))?.map(Completion::Ticket).ok_or(bad)
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct InFlight {
     pub(super) entry: Option<u64>,
     /// Where a fetch goes; lives here so that it outlives the device's access whatever becomes of the asker.
     pub(super) buffer: Option<Box<[u8]>>,
+    /// An atomic operation: what was there goes to the buffer.
+    pub(super) modifies: bool,
     /// Keeps a source of another process mapped.
     pub(super) _keep: Option<Arc<dyn Send + Sync>>,
     /// Who is asked how it stands, where that is not a copier.
@@ -43,6 +45,7 @@ impl InFlight {
             len,
             entry: None,
             buffer: None,
+            modifies: false,
             _keep: None,
             mover: None,
             forgotten: false,
@@ -58,11 +61,25 @@ impl InFlight {
                 Some(Mover::Lent(_)) => TicketState::Pending,
                 None => {
                     let copier = copiers.get(usize::from(self.ticket.copier));
-                    copier.map_or(TicketState::Failed, |copier| copier.poll(self.ticket.id))
+                    copier.map_or(TicketState::Failed, |copier| self.ask(&**copier))
                 }
             };
         }
         self.state != TicketState::Pending
+    }
+
+    /// How it stands; at the end of an atomic operation the device is asked for what was there.
+    fn ask(&mut self, copier: &dyn DeviceCopier) -> TicketState {
+        let state = copier.poll(self.ticket.id);
+        if state != TicketState::Done || !self.modifies {
+            return state;
+        }
+        let (Some(before), Some(buffer)) = (copier.take_before(self.ticket.id), &mut self.buffer) else {
+            return TicketState::Failed;
+        };
+        let len = buffer.len();
+        buffer.copy_from_slice(&before.to_le_bytes()[..len]);
+        state
     }
 
     /// Whether it is over, and nobody asks for it.

@@ -191,7 +191,7 @@ impl HostMemory {
         access(&table)
     }
 
-    /// Has the copier of this number start a copy of its, and remembers it; `None`: the copier cannot. The caller still holds the
+    /// Has the copier of this number start a copy of its, and remembers it; `None`, or an error of its: it did not. The caller still holds the
     /// table of ranges, so a removal that does not see the copy yet waits for the caller.
     ///
     /// Nobody waits for the start: that of a copy of memory which is not page-locked may take as long as the copy.
@@ -199,11 +199,11 @@ impl HostMemory {
         &self,
         index: u16,
         mut copy: InFlight,
-        start: impl FnOnce(&dyn DeviceCopier) -> Option<u64>,
+        start: impl FnOnce(&dyn DeviceCopier) -> Result<Option<u64>, MemoryError>,
     ) -> Result<Option<Ticket>, MemoryError> {
         let copier = self.state().copiers.get(usize::from(index)).cloned();
         let copier = copier.ok_or(MemoryError::Device { address: copy.destination })?;
-        let Some(id) = start(&*copier) else { return Ok(None) };
+        let Some(id) = start(&*copier)? else { return Ok(None) };
         copy.ticket = Ticket { copier: index, id };
         self.state().in_flight.push(copy);
         Ok(Some(Ticket { copier: index, id }))

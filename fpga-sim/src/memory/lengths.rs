@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use extoll_abi::Atomic;
+
 use super::{Completion, Foreign, Memory, MemoryError, Ticket, TicketState, Width};
 
 /// As another memory, but payloads are not copied: what travels by reference has its length and its addresses checked and
@@ -75,6 +77,10 @@ impl Memory for Lengths {
 
     fn fetch(&self, source: u64, len: usize) -> Result<Ticket, MemoryError> {
         self.0.fetch(source, len)
+    }
+
+    fn modify(&self, address: u64, atomic: Atomic) -> Result<Option<Ticket>, MemoryError> {
+        self.0.modify(address, atomic)
     }
 
     fn fetched(&self, ticket: Ticket) -> Result<Option<Box<[u8]>>, MemoryError> {

@@ -8,13 +8,12 @@ use crate::common::hosts::Hosts;
 use crate::common::joined::join;
 use crate::common::*;
 use extoll_abi::regs::*;
-use extoll_abi::smfu::{ENABLE, Interval};
 use extoll_abi::*;
-use extoll_sim::memory::TicketState;
-use extoll_sim::smfu::SmfuError;
+use extoll_sim::memory::{MemoryError, TicketState};
 use extoll_sim::*;
 
 mod closed;
+mod smfu;
 mod staged;
 
 /// A device whose copies end when the test says so.
@@ -29,12 +28,26 @@ struct State {
     hold: bool,
     /// Writes queue entries behind copies.
     notifies: bool,
+    atomics: Atomics,
+    /// What atomic operations found that are over.
+    before: HashMap<u64, u64>,
+}
+
+/// Whether a device takes atomic operations.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Atomics {
+    #[default]
+    None,
+    /// It has no room for them.
+    Full,
+    Taken,
 }
 
 enum Copy {
     Memory { destination: u64, source: u64, len: usize },
     Bytes { destination: u64, bytes: Vec<u8> },
     Entry { destination: u64, source: u64, len: usize, entry: u64, word: [u64; 2] },
+    Change { address: u64, atomic: Atomic },
 }
 
 impl Device {
@@ -56,17 +69,20 @@ impl Device {
         match &self.0.lock().unwrap().pending[0].1 {
             Copy::Memory { len, .. } | Copy::Entry { len, .. } => *len,
             Copy::Bytes { bytes, .. } => bytes.len(),
+            Copy::Change { atomic, .. } => atomic.width().bytes(),
         }
     }
 
     /// Ends the oldest copy.
     fn end(&self, state: TicketState) {
+        self.end_one(0, state);
+    }
+
+    /// Ends the copy before which so many came that are pending.
+    fn end_one(&self, at: usize, state: TicketState) {
         let mut device = self.0.lock().unwrap();
-        let (id, copy) = device.pending.remove(0);
-        if state == TicketState::Done {
-            carry_out(&copy);
-        }
-        device.ended.insert(id, state);
+        let (id, copy) = device.pending.remove(at);
+        device.is_over(id, &copy, state);
     }
 
     fn start(&self, copy: Copy) -> u64 {
@@ -76,10 +92,37 @@ impl Device {
         if device.hold {
             device.pending.push((id, copy));
         } else {
-            carry_out(&copy);
-            device.ended.insert(id, TicketState::Done);
+            device.is_over(id, &copy, TicketState::Done);
         }
         id
+    }
+}
+
+impl State {
+    fn is_over(&mut self, id: u64, copy: &Copy, state: TicketState) {
+        match copy {
+            _ if state != TicketState::Done => {}
+            Copy::Change { address, atomic } => _ = self.before.insert(id, change(*address, *atomic)),
+            copy => carry_out(copy),
+        }
+        self.ended.insert(id, state);
+    }
+}
+
+/// By plain accesses, one after another: whoever else changes the word meanwhile is lost.
+fn change(address: u64, atomic: Atomic) -> u64 {
+    // SAFETY: as below, and aligned.
+    unsafe {
+        if atomic.width() == Width::Four {
+            let word = address as *mut u32;
+            let before = word.read();
+            word.write(atomic.apply(before.into()) as u32);
+            return before.into();
+        }
+        let word = address as *mut u64;
+        let before = word.read();
+        word.write(atomic.apply(before));
+        before
     }
 }
 
@@ -98,6 +141,7 @@ fn carry_out(copy: &Copy) {
                 AtomicU64::from_ptr(*entry as *mut u64).store(word[0], Ordering::Relaxed);
                 AtomicU64::from_ptr((*entry + 8) as *mut u64).store(word[1], Ordering::Release);
             }
+            Copy::Change { .. } => unreachable!("it is changed elsewhere"),
         }
     }
 }
@@ -120,6 +164,17 @@ impl DeviceCopier for Device {
     fn write_inline(&self, destination: u64, bytes: &[u8]) -> u64 {
         assert!((1..=memory::WRITE_MAX).contains(&bytes.len()), "no copier takes {} bytes so", bytes.len());
         self.start(Copy::Bytes { destination, bytes: bytes.to_vec() })
+    }
+    fn modify(&self, address: u64, atomic: Atomic) -> Result<Option<u64>, MemoryError> {
+        let atomics = self.0.lock().unwrap().atomics;
+        match atomics {
+            Atomics::None => Err(MemoryError::Device { address }),
+            Atomics::Full => Ok(None),
+            Atomics::Taken => Ok(Some(self.start(Copy::Change { address, atomic }))),
+        }
+    }
+    fn take_before(&self, id: u64) -> Option<u64> {
+        self.0.lock().unwrap().before.remove(&id)
     }
     fn poll(&self, id: u64) -> TicketState {
         self.0.lock().unwrap().ended.remove(&id).unwrap_or(TicketState::Pending)
@@ -393,80 +448,4 @@ fn memory_can_go_after_its_card_went() {
     // Nobody will ask for this copy any more; the memory waits for it all the same.
     device.end(TicketState::Done);
     setup.memory.remove_range(db.base, 4096 * db.pages()).unwrap();
-}
-
-/// Nobody drives a card whose device is slow.
-fn drive(node: &Node, until: impl Fn() -> bool) {
-    while !until() {
-        node.nic.progress();
-    }
-}
-
-/// The SMFU of node 1 leads to memory of a device (spec 6): what is stored is loaded again, in order.
-#[test]
-fn loads_and_stores_through_the_smfu_reach_a_device() {
-    const WINDOW: u64 = 0x80_0000_0000;
-    let at = |offset: u64| EXTOLL_SMFU_RRA_BYTES + offset;
-    let setup = Setup::inline();
-    let (a, b) = (setup.node(0), setup.node(1));
-    let device = Arc::new(Device::default());
-    let mut db = DevicePages::new(&b.memory, &device, 8);
-    for node in [&a, &b] {
-        node.nic.reg_write(EXTOLL_RF_SMFU_O_START_ADDR, WINDOW);
-        node.nic.reg_write(EXTOLL_RF_SMFU_T_START_ADDR, db.base);
-        let Interval { control, start, end } = Interval::new(1, WINDOW + at(0), 8 * 4096);
-        node.nic.reg_write(smfu_control(1), control);
-        node.nic.reg_write(smfu_start(1), start);
-        node.nic.reg_write(smfu_end(1), end);
-        node.nic.reg_write(EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
-    }
-    let mut out = [0; 200];
-    a.nic.smfu_store(at(100), &[7; 200]).unwrap();
-    a.nic.smfu_load(at(100), &mut out, PATIENCE).unwrap();
-    assert!(out == [7; 200] && db.bytes(100, 200) == [7; 200], "the load came behind the store");
-
-    // A load waits for the device, and so does what comes behind it.
-    device.hold(true);
-    std::thread::scope(|threads| {
-        let loading = threads.spawn(|| {
-            let mut out = [0; 8];
-            a.nic.smfu_load(at(100), &mut out, PATIENCE).map(|()| out)
-        });
-        drive(&b, || device.pending() > 0);
-        a.nic.smfu_store(at(100), &[9; 8]).unwrap();
-        for _ in 0..100 {
-            b.nic.progress();
-        }
-        assert_eq!(device.pending(), 1, "the store overtook the load");
-        device.hold(false);
-        device.end(TicketState::Done);
-        drive(&b, || loading.is_finished());
-        assert_eq!(loading.join().unwrap(), Ok([7; 8]));
-    });
-    a.nic.smfu_load(at(100), &mut out[..8], PATIENCE).unwrap();
-    assert_eq!(out[..9], [9, 9, 9, 9, 9, 9, 9, 9, 7]);
-
-    // One that the device fails is answered by an error.
-    device.hold(true);
-    std::thread::scope(|threads| {
-        let loading = threads.spawn(|| a.nic.smfu_load(at(0), &mut [0; 8], PATIENCE));
-        drive(&b, || device.pending() > 0);
-        device.hold(false);
-        device.end(TicketState::Failed);
-        drive(&b, || loading.is_finished());
-        assert!(matches!(loading.join().unwrap(), Err(SmfuError::Target { .. })));
-    });
-    a.nic.smfu_load(at(100), &mut out[..8], PATIENCE).unwrap();
-
-    // Its copier has no atomics: they are refused, behind the stores of before.
-    a.nic.smfu_store(at(0), &[3; 8]).unwrap();
-    let error = a.nic.smfu_atomic(at(0), Atomic::add(1), PATIENCE).unwrap_err();
-    assert!(error.to_string().contains("a device's, which has no atomics for others"), "{error}");
-    a.nic.smfu_reduce(at(0), Atomic::add(1)).unwrap();
-    a.nic.smfu_load(at(0), &mut out[..8], PATIENCE).unwrap();
-    assert_eq!(out[..8], [3; 8]);
-    let count = |node: &Node, register| node.nic.reg_read(register);
-    // Pieces: 200 bytes from 100 on are 4.
-    assert_eq!(count(&b, EXTOLL_RF_SMFU_RCVD_NP), 4 + 1 + 1 + 1 + 1 + 2);
-    assert_eq!(count(&b, EXTOLL_RF_SMFU_SENT_RSP), count(&a, EXTOLL_RF_SMFU_RCVD_RSP));
 }

@@ -260,7 +260,8 @@ pub trait SmfuWindow: Debug + Send + Sync {
     /// [`DeviceError::SmfuAccess`] as above, or when the answer stays out.
     fn load(&self, offset: u64, into: &mut [u8], timeout: Duration) -> Result<(), DeviceError>;
 
-    /// Whether the unit has atomic operations: the model's, which carries them out on host memory; no card's.
+    /// Whether the unit has atomic operations: the model's, which carries them out on host memory, and on a GPU's while its copier
+    /// runs; no card's.
     fn atomics(&self) -> bool;
 
     /// An atomic operation on the aligned word at `offset` from the start of the window, atomic with all else that is atomic there;
@@ -268,7 +269,7 @@ pub trait SmfuWindow: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::SmfuAccess`] as for [`load`](Self::load), where the word is not aligned, and where the target refuses: it is
-    /// memory of a device, or none; or the unit has none. One whose answer stays out, or whose target is lost meanwhile, may have been done.
+    /// memory of a device whose copier does not run, or none; or the unit has none. One whose answer stays out, or whose target is lost meanwhile, may have been done.
     fn atomic(&self, offset: u64, atomic: Atomic, timeout: Duration) -> Result<u64, DeviceError>;
 
     /// The same without a result: posted, in order with stores. Nobody hears of what the target refuses; its unit counts it.

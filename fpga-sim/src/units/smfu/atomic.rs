@@ -1,6 +1,7 @@
 //! Atomic operations on memory of other nodes: of the model, no card's SMFU has them. The target's card carries one out as a CPU does,
 //! so it is atomic with what kernels and programs do to the same word of host memory. It goes the way that stores go, so it comes
-//! behind those of before. Device memory has no operations that are atomic with its own kernels': there it is refused.
+//! behind those of before. In device memory the device's copier does it, atomically with what kernels there do; packets behind it wait.
+//! Where the copier cannot, it is refused: reading and writing by copies would not be atomic.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,7 @@ use extoll_abi::{Atomic, Mode};
 
 use super::load::Load;
 use super::{Ingress, Smfu, SmfuError};
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Memory, MemoryError, Ticket};
 use crate::packet::{Kind, Packet, Payload};
 
 /// Why a target did not carry an access out.
@@ -20,10 +21,12 @@ use crate::packet::{Kind, Packet, Payload};
 pub enum Refusal {
     /// There is no memory, or the word is not aligned there.
     Address = 0,
-    /// The memory is a device's.
+    /// The memory is a device's that cannot carry it out now.
     Device = 1,
     /// It is no operation on memory.
     Operation = 2,
+    /// The device failed that was to carry it out, and may have.
+    Failed = 3,
 }
 
 impl Refusal {
@@ -32,6 +35,7 @@ impl Refusal {
         match aux {
             1 => Refusal::Device,
             2 => Refusal::Operation,
+            3 => Refusal::Failed,
             _ => Refusal::Address,
         }
     }
@@ -42,9 +46,11 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::Address => "it has no aligned word there; check its target base registers",
             Refusal::Device => {
-                "its memory there is a device's, which has no atomics for others; use loads and stores, or locks of RMA"
+                "its memory there is a device's, which has atomics for others only while its copier runs; use loads and stores, or \
+                 locks of RMA"
             }
             Refusal::Operation => "it knows no such operation; have all nodes run the same version",
+            Refusal::Failed => "its device failed and may have done it; look at the target's log",
         })
     }
 }
@@ -85,28 +91,46 @@ impl Smfu {
         Packet { protection: code, payload: Payload::copy_of(operands), ..packet }
     }
 
-    pub(super) fn ingress_atomic(&self, packet: &Packet, memory: &dyn Memory) -> Ingress {
-        let done = self.carry_out(packet, memory);
-        if done.is_err() {
-            self.errors.refused.fetch_add(1, Relaxed);
+    /// Carries out what came, or came before and found the device busy.
+    pub fn ingress_atomic(&self, packet: Packet, memory: &dyn Memory) -> Ingress {
+        let replies = packet.kind != Kind::SmfuReduce; // else nobody waits for it
+        match self.carry_out(&packet, memory) {
+            Ok(Carried::Busy) => Ingress::Again(packet),
+            Ok(Carried::Begun(ticket)) if replies => Ingress::Fetch { ticket, request: packet },
+            Ok(Carried::Begun(ticket)) => Ingress::Pending(ticket),
+            Ok(Carried::Out(old, bytes)) if replies => {
+                Ingress::Reply(self.answer(&packet, Ok(&old.to_le_bytes()[..bytes])))
+            }
+            Ok(Carried::Out(..)) => Ingress::Done,
+            Err(refusal) => {
+                self.errors.refused.fetch_add(1, Relaxed);
+                if replies { Ingress::Reply(self.answer(&packet, Err(refusal))) } else { Ingress::Done }
+            }
         }
-        if packet.kind == Kind::SmfuReduce {
-            return Ingress::Done; // nobody waits for it
-        }
-        Ingress::Reply(match done {
-            Ok((old, bytes)) => self.answer(packet, Ok(&old.to_le_bytes()[..bytes])),
-            Err(refusal) => self.answer(packet, Err(refusal)),
-        })
     }
 
-    /// What was there, and of how many bytes that is.
-    fn carry_out(&self, packet: &Packet, memory: &dyn Memory) -> Result<(u64, usize), Refusal> {
+    fn carry_out(&self, packet: &Packet, memory: &dyn Memory) -> Result<Carried, Refusal> {
         let operands = packet.payload.bytes().unwrap_or(&[]);
         let atomic = Atomic::decode(packet.protection, operands).ok_or(Refusal::Operation)?;
         if packet.mode.contains(Mode::RRA) {
             return Err(Refusal::Operation); // registers have none
         }
-        let old = memory.fetch_modify(self.target(packet), atomic.width(), &|old| atomic.apply(old))?;
-        Ok((old, atomic.width().bytes()))
+        let (word, width) = (self.target(packet), atomic.width());
+        match memory.fetch_modify(word, width, &|old| atomic.apply(old)) {
+            Err(MemoryError::Device { .. }) => {
+                Ok(memory.modify(word, atomic)?.map_or(Carried::Busy, Carried::Begun))
+            }
+            done => Ok(Carried::Out(done?, width.bytes())),
+        }
     }
+}
+
+/// How far an operation is.
+enum Carried {
+    /// It is done: what was there, and of how many bytes that is.
+    Out(u64, usize),
+    /// A device does it.
+    Begun(Ticket),
+    /// A device will, later.
+    Busy,
 }

@@ -8,7 +8,7 @@
 //!
 //! The first 32 MiB of the window lead to the target's register file instead of its memory, at the offset within
 //! the interval, in aligned words of 8 bytes (spec 1.2, 6.4) \[inferred\]. While the unit is disabled it accepts
-//! nothing, from either side. Device memory is read and written by its copier; packets behind such an access wait for it.
+//! nothing, from either side. Device memory is read, written and changed by its copier; packets behind such an access wait for it.
 
 mod atomic;
 mod error;
@@ -50,15 +50,17 @@ pub trait RegisterFile {
 pub enum Ingress {
     /// It is carried out (or counted as an error).
     Done,
-    /// A store is on its way to a device: packets behind it must wait for the ticket.
+    /// A store, or an atomic operation without a reply, is on its way to a device: packets behind it must wait for the ticket.
     Pending(Ticket),
-    /// A device reads what a load asks for: packets behind it must wait, and [`Smfu::reply`] answers it.
+    /// A device reads what a load asks for, or carries out an atomic operation: packets behind it must wait, and [`Smfu::reply`] answers it.
     Fetch {
         /// Of the read.
         ticket: Ticket,
         /// The load.
         request: Packet,
     },
+    /// A device has no room for an atomic operation now: packets behind it must wait, and [`Smfu::ingress_atomic`] tries again.
+    Again(Packet),
     /// Send this.
     Reply(Packet),
 }
@@ -224,7 +226,7 @@ impl Smfu {
         match packet.kind {
             Kind::SmfuStore => self.ingress_store(&packet, memory, file),
             Kind::SmfuLoad => self.ingress_load(packet, memory, file),
-            Kind::SmfuAtomic | Kind::SmfuReduce => self.ingress_atomic(&packet, memory),
+            Kind::SmfuAtomic | Kind::SmfuReduce => self.ingress_atomic(packet, memory),
             _ => {
                 self.ingress_reply(&packet);
                 Ingress::Done
@@ -277,12 +279,14 @@ impl Smfu {
         Ingress::Reply(self.reply(&packet, loaded.map(|()| &*bytes)))
     }
 
-    /// The reply to a load, with what was read.
+    /// The reply to a load with what was read, or to an atomic operation with what was there.
     pub fn reply(&self, packet: &Packet, loaded: Result<&[u8], MemoryError>) -> Packet {
+        let atomic = packet.kind == Kind::SmfuAtomic;
         if loaded.is_err() {
-            self.errors.bad_address.fetch_add(1, Relaxed);
+            let counted = if atomic { &self.errors.refused } else { &self.errors.bad_address };
+            counted.fetch_add(1, Relaxed);
         }
-        self.answer(packet, loaded.map_err(Refusal::from))
+        self.answer(packet, loaded.map_err(|error| if atomic { Refusal::Failed } else { error.into() }))
     }
 
     fn answer(&self, packet: &Packet, bytes: Result<&[u8], Refusal>) -> Packet {
