@@ -11,6 +11,7 @@ use ggas_members::{Job, Trace};
 use ggas_rma::Node;
 
 use crate::cards::Shape;
+use crate::copier::arm;
 use crate::memory::{Parts, fits, gpu_of};
 use crate::plan::{Plan, PlanPlace, Wish};
 use crate::window::{Asked, Part};
@@ -45,11 +46,12 @@ impl Window {
         timeout: Duration,
     ) -> Result<Window, WindowError> {
         let setup = Setup::new(job, timeout);
-        let wish = Wish::new(setup.next_tag(), node.id(), processor, bytes);
+        let copier = job.spans_hosts().then(|| arm(node, processor)).flatten();
+        let wish = Wish::new(setup.next_tag(), node.id(), processor, bytes).with_copier(copier.is_some());
         let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
         let parts = match plan.place {
-            PlanPlace::Devices { in_host_memory } => {
-                let (rank, shape) = (setup.rank(), Shape { stride: plan.stride, bytes, in_host_memory });
+            PlanPlace::Devices { atomics } => {
+                let (rank, shape) = (setup.rank(), Shape { stride: plan.stride, bytes, atomics });
                 setup.agree(Parts::behind_a_card(node, &plan.nodes, rank, processor, shape, timeout))?
             }
             _ => setup.parts(&plan, processor, bytes)?,
@@ -72,7 +74,10 @@ impl Window {
             Some((rank, why)) => Err(format!("rank {rank}: {why}")),
             None => Ok(()),
         };
-        Ok(Window { members: vec![part], first: setup.rank(), len: plan.nodes.len(), parts, info, timeout })
+        // Where processes share a GPU, it would take turns from their kernels.
+        let _copier = copier.filter(|_| matches!(plan.place, PlanPlace::Devices { .. }));
+        let (first, len) = (setup.rank(), plan.nodes.len());
+        Ok(Window { members: vec![part], first, len, parts, info, timeout, _copier })
     }
 }
 

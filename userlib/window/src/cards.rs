@@ -17,6 +17,7 @@ use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
 use ggas_kernels::{KernelMem, Mapped, MemoryError, Processor};
 use ggas_rma::Node;
 
+use crate::copier::arm;
 use crate::memory::{At, Parts, gpu_of};
 use crate::window::{Asked, Part};
 use crate::{Mapping, Window, WindowError, WindowInfo};
@@ -41,8 +42,8 @@ impl Window {
     ///   there by the functions of `vocab.h`, `ggas.cuh`, `put.cuh` and `coll.cuh` is one of the node's SMFU, of 1 to 16 bytes.
     ///   It passes intervals or address bits, counters and time-outs, and order is as on a card; the own part is memory.
     ///   Plain C++ accesses, and those of the host, fault. Atomics are operations of the model's SMFU, which no card has: atomic with
-    ///   what else is atomic on the word, for parts in host memory. One on a part in GPU memory fails; of one without a result that the
-    ///   target refuses nobody hears. A load, or an atomic operation with a result, is answered within
+    ///   what else is atomic on the word; on a part in GPU memory that GPU's copier does it, which runs while the window lives there. Where
+    ///   it does not start, one fails, and of one without a result that the target refuses nobody hears. A load, or an atomic operation with a result, is answered within
     ///   `timeout`, or by the card's own time-out if that is shorter, and a store is taken within 10 s; else all kernels of the
     ///   start end with [`LaunchError::Access`](ggas_kernels::LaunchError::Access), which names kernel, thread, member and
     ///   offset. Kernels on a GPU have no such addresses; others reach their GPU memory.
@@ -66,16 +67,17 @@ impl Window {
         let stride = stride_of_devices(nodes.len(), bytes);
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
-        let shape = Shape { stride, bytes, in_host_memory: gpu_of(processor).is_none() };
+        let shape = Shape { stride, bytes, atomics: gpu_of(processor).is_none() };
         let parts = Arc::new(Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?);
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let asked = (rank, trace_of(&**node.device()).map(Asked::Nodes));
         let part = Part::new(node, processor, asked, nodes, &parts, &info, timeout)?;
+        let _copier = arm(node, processor);
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
         }
-        Ok(Window { members: vec![part], first: rank, len: nodes.len(), parts, info, timeout })
+        Ok(Window { members: vec![part], first: rank, len: nodes.len(), parts, info, timeout, _copier })
     }
 }
 
@@ -137,8 +139,8 @@ pub(crate) struct Shape {
     pub(crate) stride: usize,
     /// That members may use.
     pub(crate) bytes: usize,
-    /// No part is known to be in GPU memory.
-    pub(crate) in_host_memory: bool,
+    /// None is known on which others have no atomics, if the devices have any.
+    pub(crate) atomics: bool,
 }
 
 /// What accesses to a trapped range become.
@@ -169,7 +171,7 @@ impl Trapped {
         }
     }
 
-    /// Where some part is in GPU memory, an operation without a result on it would be lost.
+    /// Where some part has none, an operation without a result on it would be lost.
     fn check_atomics(&self) -> Result<(), NoAtomics> {
         if self.atomics { Ok(()) } else { Err(NoAtomics) }
     }
@@ -238,7 +240,7 @@ impl Parts {
         nodes: &[u16],
         rank: usize,
         processor: &Processor,
-        Shape { stride, bytes, in_host_memory }: Shape,
+        Shape { stride, bytes, atomics }: Shape,
         timeout: Duration,
     ) -> Result<Parts, WindowError> {
         let map = SmfuMap {
@@ -250,7 +252,7 @@ impl Parts {
         };
         let (smfu, memory) = open(node, map, processor)?;
         let all = stride * nodes.len();
-        let atomics = in_host_memory && smfu.atomics();
+        let atomics = atomics && smfu.atomics();
         let pages = match (smfu.pages(), processor) {
             // SAFETY: the window's pages stay until `smfu` is dropped, after this.
             (Some(pages), _) => Pages::Card(unsafe { processor.map_device(pages.as_ptr(), all) }?),

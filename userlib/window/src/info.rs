@@ -7,8 +7,8 @@ use std::fmt;
 pub struct WindowInfo {
     /// Whether kernels reach all parts by plain loads and stores, and why not.
     pub mapped: Result<Mapping, String>,
-    /// Whether kernels may use atomics on all parts. Mapped memory has them, and the model's SMFU where all parts are in host memory; a
-    /// card's SMFU has none.
+    /// Whether kernels may use atomics on all parts. Mapped memory has them, and the model's SMFU, on parts in GPU memory where
+    /// the copier of each such GPU started with the window; a card's SMFU has none.
     pub atomics: bool,
     /// Whether the `store` and `load` calls reach the parts through the SMFU, and why not.
     pub trapped: Result<(), String>,

@@ -13,6 +13,7 @@ mod across;
 #[cfg(test)]
 mod apart;
 mod cards;
+mod copier;
 mod engines;
 mod error;
 mod info;

@@ -98,10 +98,12 @@ impl<'a> Member<'a> {
     }
 
     /// An atomic operation on the aligned word at `offset` of the part of `member`, through the SMFU, behind this member's stores to it;
-    /// gives what was there. Atomic with what kernels and other members do to the word by atomics. Of the model, on parts in host memory.
+    /// gives what was there. Atomic with what kernels and other members do to the word by atomics. Of the model; on
+    /// a part in GPU memory that GPU's copier does it while it runs: in windows over hosts and [on nodes](Window::on_nodes) as long as they live,
+    /// else while somebody has it run (`ggas_gpu::Copier::arm`).
     ///
     /// # Errors
-    /// As for [`load`](Self::load); [`WindowError::Device`] also where the word is not aligned, where the part is in GPU memory, and on cards.
+    /// As for [`load`](Self::load); [`WindowError::Device`] also where the word is not aligned, where no copier runs on the part's GPU, and on cards.
     /// One that fails for want of an answer may have been done.
     pub fn atomic(
         &self,

@@ -19,6 +19,8 @@ pub(crate) struct Wish {
     pub(crate) bytes: u64,
     /// `None`: its kernels run on the CPU executor.
     pub(crate) gpu: Option<GpuWish>,
+    /// Whether others have atomics on its part by its device.
+    pub(crate) atomics: bool,
 }
 
 /// The GPU of one process.
@@ -41,7 +43,13 @@ pub(crate) enum Reach {
 
 impl Wish {
     pub(crate) fn new(tag: u64, node: u16, processor: &Processor, bytes: usize) -> Wish {
-        Wish { tag, node, bytes: bytes as u64, gpu: gpu_of(processor).map(|gpu| GpuWish::new(&gpu)) }
+        let gpu = gpu_of(processor).map(|gpu| GpuWish::new(&gpu));
+        Wish { tag, node, bytes: bytes as u64, atomics: gpu.is_none(), gpu }
+    }
+
+    /// The same; and whether a copier runs on its GPU, which does atomics there.
+    pub(crate) fn with_copier(self, runs: bool) -> Wish {
+        Wish { atomics: self.atomics || runs, ..self }
     }
 }
 
@@ -82,8 +90,9 @@ pub(crate) enum PlanPlace {
     Host,
     /// In GPU memory that all map; and whether all have atomics on it.
     Gpus { atomics: bool },
-    /// Behind the network devices of their nodes: the processes are on several hosts. And whether no part is in GPU memory.
-    Devices { in_host_memory: bool },
+    /// Behind the network devices of their nodes: the processes are on several hosts. And whether others have atomics on all parts, if the
+    /// devices have any.
+    Devices { atomics: bool },
     /// Each part in its own process only, and why.
     Apart { reason: String },
 }
@@ -113,7 +122,7 @@ impl Plan {
                  those of a window wait for each other"
             ))
         } else if hosts {
-            (PAGE, PlanPlace::Devices { in_host_memory: gpus.is_empty() })
+            (PAGE, PlanPlace::Devices { atomics: wishes.iter().all(|wish| wish.atomics) })
         } else {
             match between_gpus(&gpus) {
                 Ok((granularity, atomics)) => (granularity, PlanPlace::Gpus { atomics }),
@@ -177,7 +186,7 @@ mod tests {
     use super::*;
 
     fn cpu(rank: u16, bytes: u64) -> Wish {
-        Wish { tag: 7, node: rank, bytes, gpu: None }
+        Wish { tag: 7, node: rank, bytes, gpu: None, atomics: true }
     }
 
     /// A process on GPU `own` of a host whose GPUs `visible` reach each other.
@@ -186,7 +195,7 @@ mod tests {
         let way = |gpu: u32| if gpu == own { Reach::Atomics } else { reach };
         let sees = visible.iter().map(|gpu| (id(*gpu), way(*gpu))).collect();
         let gpu = GpuWish { uuid: id(own), granularity: Ok(2 << 20), sees };
-        Wish { gpu: Some(gpu), ..cpu(rank, 5000) }
+        Wish { gpu: Some(gpu), atomics: false, ..cpu(rank, 5000) }
     }
 
     fn reason(wishes: &[Wish]) -> String {
@@ -206,12 +215,21 @@ mod tests {
     #[test]
     fn between_hosts_the_devices_have_the_window() {
         let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000)], true).unwrap();
-        let devices = |in_host_memory| PlanPlace::Devices { in_host_memory };
+        let devices = |atomics| PlanPlace::Devices { atomics };
         assert_eq!((plan.stride, plan.place), (8192, devices(true)));
         let crowded = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], true).unwrap();
         assert_eq!((crowded.nodes, crowded.place), (vec![0, 1, 1], devices(true)));
-        let mixed = Plan::new(&[cpu(0, 5000), gpu(1, 0, &[0], Reach::Atomics)], true).unwrap();
-        assert_eq!(mixed.place, devices(false));
+        // In GPU memory there are atomics where a copier runs, on all GPUs.
+        let mixed = |copiers: [bool; 2]| {
+            let on = |rank: u16| gpu(rank, rank.into(), &[rank.into()], Reach::Atomics);
+            let [first, second] = copiers;
+            let wishes = [cpu(0, 5000), on(1).with_copier(first), on(2).with_copier(second)];
+            Plan::new(&wishes, true).unwrap().place
+        };
+        assert_eq!(
+            [[true, true], [true, false], [false, true]].map(mixed),
+            [true, false, false].map(devices)
+        );
     }
 
     #[test]

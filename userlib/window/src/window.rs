@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use extoll_abi::layout::ggas_window;
 use ggas_device::SmfuWindow;
+use ggas_gpu::CopierGuard;
 use ggas_kernels::{KernelMem, Processor};
 use ggas_members::{Lasting, Trace};
 use ggas_rma::{Node, ReportCell};
@@ -58,6 +59,8 @@ pub struct Window {
     pub(crate) parts: Arc<Parts>,
     pub(crate) info: WindowInfo,
     pub(crate) timeout: Duration,
+    /// For atomics of others on this process's part.
+    pub(crate) _copier: Option<CopierGuard>,
 }
 
 /// What a member of this process has.
@@ -139,7 +142,7 @@ impl Window {
             .collect::<Result<Vec<_>, _>>()?;
         info.trapped =
             members.iter().try_for_each(|member| member.smfu.as_ref().map(|_| ()).map_err(Clone::clone));
-        Ok(Window { first: 0, len: members.len(), members, parts, info, timeout })
+        Ok(Window { first: 0, len: members.len(), members, parts, info, timeout, _copier: None })
     }
 
     /// A member whose process died, where network devices carry accesses to its part and know of it: sooner, it may be, than
