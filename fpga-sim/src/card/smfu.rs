@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use super::board::Board;
 use crate::memory::{Ticket, TicketState};
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet, Payload};
+use extoll_abi::Mode;
+
+/// Most bytes of a store that stores became: what copiers take as a short one.
+const AT_ONCE: usize = 4096;
 
 /// What a device does for the last packet.
 enum Access {
@@ -105,8 +109,46 @@ impl SmfuInbound {
 
     /// The next packet that waited, unless a device must be waited for again.
     pub(super) fn next(&mut self) -> Option<Packet> {
-        if self.is_waiting() { None } else { self.behind.pop_front() }
+        if self.is_waiting() {
+            return None;
+        }
+        let first = self.behind.pop_front()?;
+        Some(self.with_what_goes_on(first))
     }
+
+    /// A store, with those that waited behind it and go on where it ends: for a device one access takes as long as another.
+    fn with_what_goes_on(&mut self, first: Packet) -> Packet {
+        let end = |bytes: &[u8]| first.address.wrapping_add(bytes.len() as u64);
+        let mut bytes = Vec::new();
+        let mut joined = 0;
+        while let Some(next) = self.behind.front().and_then(|next| goes_on(&first, next)) {
+            if joined == 0 {
+                bytes.extend_from_slice(first.payload.bytes().unwrap_or_default());
+            }
+            if next.address != end(&bytes) || bytes.len() + next.len as usize > AT_ONCE {
+                break;
+            }
+            bytes.extend_from_slice(next.payload.bytes().unwrap_or_default());
+            self.behind.pop_front();
+            joined += 1;
+        }
+        if joined == 0 {
+            return first;
+        }
+        self.board.smfu.joined(joined);
+        let len = bytes.len() as u32;
+        Packet { payload: Payload::copy_of(&bytes), len, total: len, ..first }
+    }
+}
+
+/// `next`, if it is a store of the same process to the same memory as `first` is.
+fn goes_on<'a>(first: &Packet, next: &'a Packet) -> Option<&'a Packet> {
+    let key = |packet: &Packet| {
+        let Packet { kind, source, destination, process, mode, aux, .. } = *packet;
+        (kind, source, destination, process, mode, aux)
+    };
+    let is_store = first.kind == Kind::SmfuStore && !first.mode.contains(Mode::RRA);
+    (is_store && key(first) == key(next)).then_some(next)
 }
 
 /// As of the [sender](super::sender::Sender).

@@ -234,6 +234,14 @@ impl Smfu {
         }
     }
 
+    /// So many stores came as one with the next one that [`ingress`](Self::ingress) takes.
+    pub(crate) fn joined(&self, stores: u64) {
+        match self.registers.enabled() {
+            true => (0..stores).for_each(|_| self.registers.count(EXTOLL_RF_SMFU_RCVD_P)),
+            false => drop(self.errors.disabled.fetch_add(stores, Relaxed)),
+        }
+    }
+
     /// Memory address that a request means here.
     fn target(&self, packet: &Packet) -> u64 {
         let interval = u32::try_from(packet.aux).ok();

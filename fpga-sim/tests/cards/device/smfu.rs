@@ -91,6 +91,48 @@ fn loads_and_stores_through_the_smfu_reach_a_device() {
     assert_eq!(count(&b, EXTOLL_RF_SMFU_SENT_RSP), count(&a, EXTOLL_RF_SMFU_RCVD_RSP));
 }
 
+/// Stores that wait for a device, and go on where the one before ends, are one access of it; each counts.
+#[test]
+fn stores_that_go_on_are_one_access_of_a_device() {
+    let setup = Setup::inline();
+    let (a, b) = (setup.node(0), setup.node(1));
+    let device = Arc::new(Device::default());
+    let mut pages = DevicePages::new(&b.memory, &device, 8);
+    lead_to(&pages, &[&a, &b]);
+    let bytes: Vec<u8> = (0..6000).map(|i| (i * 7 + i / 256) as u8).collect();
+    device.hold(true);
+    a.nic.smfu_store(at(40), &bytes[..24]).unwrap();
+    drive(&b, || device.pending() == 1);
+    // What does not go on, and what goes on behind it, but in other memory.
+    a.nic.smfu_store(at(64), &bytes[24..5000]).unwrap();
+    a.nic.smfu_store(at(8192), &bytes[5000..]).unwrap();
+    a.nic.smfu_store(at(100), &[1, 2, 3]).unwrap();
+    let mut lens = Vec::new();
+    for accesses in 1.. {
+        let device_len = |device: &Device| match &device.0.lock().unwrap().pending.last() {
+            Some((_, Copy::Memory { len, .. } | Copy::Entry { len, .. })) => *len,
+            Some((_, Copy::Bytes { bytes, .. })) => bytes.len(),
+            _ => 0,
+        };
+        lens.push(device_len(&device));
+        device.end(TicketState::Done);
+        if accesses == 5 {
+            break;
+        }
+        drive(&b, || device.pending() == 1);
+    }
+    device.hold(false);
+    let mut out = [0; 3];
+    a.nic.smfu_load(at(100), &mut out, PATIENCE).unwrap();
+    assert_eq!(out, [1, 2, 3]);
+    assert_eq!(lens, [24, 4096, 4976 - 4096, 1000, 3]);
+    assert_eq!(*pages.bytes(40, 60), bytes[..60]);
+    assert_eq!(*pages.bytes(103, 4937), bytes[63..5000]);
+    assert_eq!(*pages.bytes(8192, 1000), bytes[5000..]);
+    let stores = 1 + 4976_u64.div_ceil(64) + 1000_u64.div_ceil(64) + 1;
+    assert_eq!(b.nic.reg_read(EXTOLL_RF_SMFU_RCVD_P), stores);
+}
+
 /// A device with atomics, behind node 1.
 struct Pair {
     a: Node,
