@@ -4,7 +4,7 @@
  * kernel loads and stores through them with plain C++. In windows on nodes of
  * the model (ggas_window::Mapping::Trapped) other parts are reached by the
  * functions of these headers only, ggas_read() and ggas_write() for one value;
- * plain C++ faults there.
+ * plain C++ faults there. For kernels of a GPU the host makes such accesses.
  *
  *	__device__ void remote_write(const ggas_window *w, const float *in, uint32_t remote)
  *	{

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ggas_kernels::{Launch, start};
+use ggas_kernels::{Launch, Processor, start};
 use ggas_members::Job;
 use ggas_shared_gpu::{
     self as shared_gpu, Config, Hierarchy, HierarchyConfig, SharedGpuError, Through, Vector,
 };
-use ggas_window::Window;
+use ggas_window::{Mapping, Window};
 
 use crate::{Collective, Element, Group, GroupConfig, GroupError, Op, Tuning, Vectors};
 
@@ -20,7 +20,7 @@ const WAITS: u32 = 8;
 /// By whom a group between processes makes the collectives of [`Group::run`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunBy {
-    /// By kernels where they reach all parts of the window, else by the processes.
+    /// By kernels where they reach all parts of the window, on a GPU without the host, else by the processes.
     #[default]
     Reach,
     /// By the processes, whatever kernels reach: to compare, and on the CPU executor to test. [`Group::collective`] is as ever.
@@ -36,6 +36,15 @@ pub struct BetweenHosts {
     pub through_gpu: u64,
     /// Of both, what was put from vectors in the window themselves, without a copy.
     pub straight: u64,
+}
+
+/// Whether kernels reach all parts, and not by a thread of the host that makes the accesses of a GPU's: it would make each of a
+/// collective for itself. All members have the same kind of processor.
+fn reach_quickly(window: &Window) -> Result<bool, GroupError> {
+    let member = window.member(window.local().start)?;
+    let by_host =
+        matches!(member.processor(), Processor::Gpu(_)) && window.info().mapped == Ok(Mapping::Trapped);
+    Ok(window.info().mapped.is_ok() && !by_host)
 }
 
 /// Processes that make collectives together: each copies, some have their GPUs reduce, and one of each host passes on between hosts.
@@ -58,8 +67,8 @@ impl Processes {
         config: &GroupConfig,
         table: Tuning,
     ) -> Result<Option<Processes>, GroupError> {
-        let is_wanted = window.info().mapped.is_err() || config.run_by == RunBy::Processes;
-        if !is_wanted {
+        let by_processes = config.run_by == RunBy::Processes || !reach_quickly(window)?;
+        if !by_processes {
             return Ok(None);
         }
         let between = Config { timeout: config.timeout, ..Config::default() };

@@ -46,7 +46,8 @@ impl Window {
     ///   it does not start, one fails, and of one without a result that the target refuses nobody hears. A load, or an atomic operation with a result, is answered within
     ///   `timeout`, or by the card's own time-out if that is shorter, and a store is taken within 10 s; else all kernels of the
     ///   start end with [`LaunchError::Access`](ggas_kernels::LaunchError::Access), which names kernel, thread, member and
-    ///   offset. Kernels on a GPU have no such addresses; others reach their GPU memory.
+    ///   offset. Kernels on a GPU have the host make these accesses, in the order of the kernels, up to 1,024 bytes at once; where they were compiled
+    ///   without that ([`Trap::on`](ggas_kernels::trap::Trap::on)), they have their own part only.
     ///
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`];
