@@ -65,7 +65,8 @@ pub enum Kind {
     GetResponse,
     /// Completer at the origin: lock `address` (number), `aux` = value `<< 32` | result.
     LockResponse,
-    /// SMFU: posted store of `len` bytes at target offset `address`.
+    /// SMFU: posted store of `len` bytes at target offset `address`. Of all requests of this unit `aux` is the window, which cards do not name,
+    /// and the interval at the origin.
     SmfuStore,
     /// SMFU: load of `total` bytes at target offset `address`; `tag` names the waiting load.
     SmfuLoad,

@@ -7,7 +7,7 @@ use ggas_clock::{Backoff, Ladder};
 
 use super::{Nic, bell};
 use crate::packet::Packet;
-use crate::units::smfu::{Load, SmfuError};
+use crate::units::smfu::{Label, Load, SmfuError, SmfuErrors};
 use crate::units::snq::Trigger;
 
 /// How long an access waits for the fabric to take its packets.
@@ -29,6 +29,26 @@ impl Nic {
     /// as by a disabled unit.
     pub fn release_smfu(&self) {
         self.board.state.release_smfu();
+    }
+
+    /// What is at a place of the unit, which the processes of the node share ([`Smfu::label`](crate::smfu::Smfu::label)).
+    pub fn smfu_label(&self, place: usize) -> Option<Label> {
+        self.board.smfu.label(place)
+    }
+
+    /// As [`Smfu::set_label`](crate::smfu::Smfu::set_label).
+    pub fn set_smfu_label(&self, place: usize, label: Option<Label>) {
+        self.board.smfu.set_label(place, label);
+    }
+
+    /// As [`Smfu::set_part`](crate::smfu::Smfu::set_part).
+    pub fn set_smfu_part(&self, place: usize, window: u64) {
+        self.board.smfu.set_part(place, window);
+    }
+
+    /// What the unit of this process's card could not carry out.
+    pub fn smfu_errors(&self) -> SmfuErrors {
+        self.board.smfu.errors()
     }
 
     /// Stores into the SMFU BAR (trapped, spec 6). Posted: returns when the network has taken it. Stores of one
@@ -140,13 +160,13 @@ impl Nic {
     fn smfu_send(&self, offset: u64, mut packet: Packet) -> Result<(), SmfuError> {
         // A network that is full or broken may take seconds: naps grow with the wait.
         let mut backoff = Backoff::on(Ladder::DEVICE, &self.board.clock, SEND_TIMEOUT);
-        let (kind, interval) = (packet.kind, packet.aux);
+        let (kind, aux) = (packet.kind, packet.aux);
         packet.source.vpid = self.board.state.smfu_seat();
         loop {
             #[allow(clippy::result_large_err, reason = "as `Fabric::send`")]
             match self.smfu_pass_on(packet) {
                 Ok(()) => {
-                    self.board.smfu.sent(kind, interval);
+                    self.board.smfu.sent(kind, aux);
                     return Ok(());
                 }
                 Err(refused) => packet = refused,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use super::plain::PLAIN_WORDS;
 use crate::network::links::torus::Direction;
 use crate::units::counters::CounterBlock;
-use crate::units::smfu;
+use crate::units::smfu::{self, SMFU_PLACES};
 
 /// VPIDs of a node (spec 3.2).
 pub(super) const VPIDS: usize = 256;
@@ -22,9 +22,11 @@ pub(crate) struct NodeBlock {
     pub owners: [AtomicU64; VPIDS],
     /// When a VPID was given back, in milliseconds of the host's monotonic clock.
     pub released: [AtomicU64; VPIDS],
-    /// Who has the parts of a window, by their order on the node, see [`super::smfu`]; where nothing else is said the first is
+    /// Who has the parts of windows, by their order on the node, see [`super::smfu`]; where nothing else is said the first is
     /// who has the SMFU.
     pub smfu_owners: [AtomicU64; VPIDS],
+    /// Whose part is at each place of the SMFU.
+    pub smfu_holders: [AtomicU64; SMFU_PLACES],
     /// Who sets the SMFU up at this moment.
     pub smfu_turn: AtomicU64,
     /// VPID of the last WCB error.

@@ -1,9 +1,12 @@
 //! Who has the SMFU of a node, and the memory behind it.
 //!
-//! A node has one unit. In a job whose nodes have several ranks each of these may have a part of the unit's window: the n-th
-//! interval that leads to a node is of the node's n-th rank, whose number on the node is its *seat*. A packet of the unit has
+//! A node has one unit. In a job whose nodes have several ranks each of these may have a part of each of the unit's windows: of the
+//! parts of a window on a node the n-th is of the node's n-th rank, whose number on the node is its *seat*. A packet of the unit has
 //! the seat for the VPID of an address, so it finds its process as other packets do, within a host and between hosts. In
 //! other networks a node has one seat, and one process the unit.
+//!
+//! A part is at a place of the unit: an interval that leads to its own node. Who *holds* a place has the part there. A window
+//! of which nobody who lives holds a part is nobody's, and its intervals are free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,6 +79,14 @@ impl Nodes {
         }
     }
 
+    /// This process has no part at a place any more. It needs no turn for that.
+    pub fn let_go_of_smfu(&self, place: usize) {
+        let me = Owner::of(self.member().me());
+        if let Some(block) = self.node(self.member().node()) {
+            exchange(&block.smfu_holders[place], me, me.released());
+        }
+    }
+
     /// The seat that this process claimed last; the first until then.
     #[inline]
     pub(crate) fn smfu_seat(&self) -> u8 {
@@ -107,11 +118,30 @@ impl Nodes {
 }
 
 impl SmfuTurn<'_> {
-    /// Whether another process has a seat of the node.
-    pub fn has_others(&self) -> bool {
-        let me = Owner::of(self.nodes.member().me());
-        let mut owners = self.block.smfu_owners.iter().map(|word| Owner(word.load(Ordering::Acquire)));
-        owners.any(|owner| owner != me && self.nodes.lives(owner))
+    /// Makes this process the one whose part is at a place; `false` where another has it, who lives.
+    pub fn hold(&self, place: usize) -> bool {
+        let (me, word) = (Owner::of(self.nodes.member().me()), &self.block.smfu_holders[place]);
+        let before = Owner(word.load(Ordering::Acquire));
+        before == me || !self.nodes.lives(before) && exchange(word, before, me)
+    }
+
+    /// Whether a process that lives has its part at a place.
+    pub fn is_held(&self, place: usize) -> bool {
+        self.nodes.lives(self.holder(place))
+    }
+
+    /// Whether a process that did not let go of a place is gone.
+    pub fn is_left(&self, place: usize) -> bool {
+        self.holder(place).member().is_some() && !self.is_held(place)
+    }
+
+    /// A place is free: nobody had it.
+    pub fn forget_holder(&self, place: usize) {
+        self.block.smfu_holders[place].store(0, Ordering::Release);
+    }
+
+    fn holder(&self, place: usize) -> Owner {
+        Owner(self.block.smfu_holders[place].load(Ordering::Acquire))
     }
 }
 

@@ -251,11 +251,10 @@ fn each_rank_of_a_node_has_a_seat_of_its_smfu() {
     let job = on_one_node(3);
     let nodes: Vec<_> = job.iter().map(|member| member.nodes()).collect();
     let owner = |vpid| nodes[0].smfu_owner(Address::new(0, vpid)).map(|id| id.slot);
-    let has_others = |rank: usize| nodes[rank].smfu_turn().expect("its turn").has_others();
     assert_eq!((nodes[0].smfu_seats(0), nodes[0].smfu_seats(9)), (3, 1));
     for (rank, nodes) in nodes.iter().enumerate() {
         let seat = nodes.smfu_own_seat().unwrap();
-        assert_eq!((usize::from(seat), has_others(rank)), (rank, rank > 0));
+        assert_eq!(usize::from(seat), rank);
         assert!(nodes.claim_smfu(seat) && nodes.claim_smfu(seat));
     }
     // By turns, as VPIDs.
@@ -263,11 +262,21 @@ fn each_rank_of_a_node_has_a_seat_of_its_smfu() {
     assert!(!nodes[0].claim_smfu(1), "rank 1 has it");
     nodes[1].release_smfu();
     assert_eq!((owner(1), nodes[2].last_smfu_owner(Address::new(0, 1)).unwrap().slot), (None, 1));
-    // Who dies while it sets the unit up is not waited for, nor counted.
-    std::mem::forget(nodes[2].smfu_turn().expect("its turn"));
+    // Who dies while it sets the unit up is not waited for.
+    let turn = |rank: usize| nodes[rank].smfu_turn().expect("its turn");
+    let dying = turn(2);
+    assert!(dying.hold(5) && dying.hold(5));
+    std::mem::forget(dying);
     job[0].lose(2);
-    assert!(!has_others(0) && nodes[1].claim_smfu(2));
+    assert!(nodes[1].claim_smfu(2));
     assert_eq!(owner(2), Some(1));
+    // Nor does it hold its place, which others can have.
+    assert!(!turn(0).is_held(5) && turn(0).is_left(5) && turn(0).hold(5) && turn(1).is_held(5));
+    assert!(!turn(1).hold(5), "rank 0 has it");
+    nodes[1].let_go_of_smfu(5);
+    assert!(turn(1).is_held(5), "only who has it lets go of it");
+    nodes[0].let_go_of_smfu(5);
+    assert!(!turn(1).is_held(5) && !turn(1).is_left(5));
 }
 
 /// A node has a block for each of its processes; cards of one process may come and go without end.

@@ -76,6 +76,7 @@ impl Share {
             part_bytes: len as u64,
             local: Some(span),
             uncached: false,
+            window: None,
         };
         // SAFETY: the region keeps the memory, and the slices keep the region until after the window is dropped.
         let window = unsafe { node.device().map_smfu(&map) }.expect("a window");

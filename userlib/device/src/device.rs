@@ -176,10 +176,12 @@ pub trait Device: Debug + Send + Sync {
     /// Tells a device that knows no processes that it is of a job, on which nodes its ranks are, and which of them this is.
     fn join_job(&self, _rank: u32, _nodes: &[u16]) {}
 
-    /// Sets up the SMFU for a window (spec 6.3): `map` says where each part of the window lives.
+    /// Sets up the SMFU for a window (spec 6.3): `map` says where each part of the window lives. A card has one at a time; the model
+    /// stacks windows in the unit's range while there are intervals, each part taking one, but for a window of more parts than that, which
+    /// has the unit to itself.
     ///
     /// # Errors
-    /// [`DeviceError::Smfu`] when the unit is in use by another window or the map does not fit; those of the memory.
+    /// [`DeviceError::Smfu`] when other windows have what it needs or the map does not fit; those of the memory.
     ///
     /// # Safety
     /// `map.local`, if there is one, stays valid memory of `map.part_bytes` bytes until the returned window is dropped;
@@ -218,6 +220,11 @@ pub struct SmfuMap {
     /// executor expect. Otherwise they are combined, which is faster, and a fence orders them. Stores of GPUs are the same
     /// in both.
     pub uncached: bool,
+    /// Which window it is, where the model's unit has several: a number on which all processes with parts of it agreed, and which no other
+    /// window has. None: it follows from nodes and stride, and from how many such windows this process made since it last had none, so
+    /// all have to make, and drop, windows of the same nodes and stride in the same order. What is sent to a window that its target does not have is
+    /// refused. A card has one window.
+    pub window: Option<u64>,
 }
 
 impl SmfuMap {

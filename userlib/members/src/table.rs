@@ -15,7 +15,7 @@ use crate::shape::{FAULTS_MAX, NetworkShape, PROCESSES_MAX, Shape};
 /// First word of every table.
 const MAGIC: u64 = u64::from_le_bytes(*b"ggas net");
 /// Version of this layout, of the messages of members, and of what transports keep of nodes and networks.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 const HEADER_BYTES: usize = 4096;
 /// Words of a slot for collective calls.
 pub(crate) const WORDS: usize = 4;

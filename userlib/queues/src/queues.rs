@@ -115,7 +115,7 @@ impl Queues {
             .map(|endpoint| vec![endpoint]);
         let flags = || {
             let bytes = config.flag_bytes(size);
-            // Nobody stores to memory of another host, and a node has one window there, which is the program's.
+            // Nobody stores to memory of another host, and what a node has there of windows, on a card one, is the program's.
             if job.spans_hosts() {
                 return Ok(Memory::from(Arc::new(processor.alloc(bytes)?)));
             }

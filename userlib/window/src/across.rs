@@ -27,7 +27,8 @@ impl Window {
     /// * If all processors are the CPU executor: memory that all processes map.
     /// * If each process has a GPU of its own, and every GPU can access every other one: GPU memory that all processes map.
     /// * If the processes are on several hosts, and none share a GPU: what [`on_nodes`](Self::on_nodes) gives, so a trapped range on the
-    ///   model. A node has one such window at a time. On the model its ranks have a part each; more than 63 parts need a node each.
+    ///   model. There a job has several at once, of 63 parts together, and the ranks of a node have a part each; more than 63 parts need a node each, and
+    ///   are one window. A card has one window. Since all processes make it together, it is told from others whatever they are like.
     /// * Otherwise, as where processes share a GPU, each process has its own part only, and [`info`](Self::info) says why. Kernels
     ///   then have no pointers to other parts; [`Member::store`](crate::Member::store) and [`load`](crate::Member::load) reach them through the SMFU.
     ///
@@ -36,7 +37,7 @@ impl Window {
     ///
     /// # Errors
     /// On all ranks alike: [`WindowError::Empty`], [`WindowError::TooLarge`], [`WindowError::Unequal`]; over hosts
-    /// [`WindowError::Device`] where the SMFU does not take the window. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
+    /// [`WindowError::Device`] where the SMFU does not take the window, or other windows have what it needs. Where one process fails, as rank 0 does by [`WindowError::MoreThanMachine`], the others
     /// get [`WindowError::Peer`]. [`WindowError::Job`] names a process that died or did not make the call in time.
     pub fn across(
         job: &Job,
@@ -51,7 +52,8 @@ impl Window {
         let plan = Plan::new(&setup.exchange(&wish)?, job.spans_hosts())?;
         let parts = match plan.place {
             PlanPlace::Devices { atomics } => {
-                let (rank, shape) = (setup.rank(), Shape { stride: plan.stride, bytes, atomics });
+                let number = Some(plan.number);
+                let (rank, shape) = (setup.rank(), Shape { stride: plan.stride, bytes, atomics, number });
                 setup.agree(Parts::behind_a_card(node, &plan.nodes, rank, processor, shape, timeout))?
             }
             _ => setup.parts(&plan, processor, bytes)?,
@@ -66,7 +68,8 @@ impl Window {
         };
         let (rank, size) = (setup.rank(), plan.nodes.len());
         let asked = (rank, Trace::asked(None, rank, Some(size)).map(Asked::Ranks));
-        let part = Part::new(node, processor, asked, &plan.nodes, &parts, &info, timeout);
+        let nodes = (&plan.nodes[..], Some(plan.number));
+        let part = Part::new(node, processor, asked, nodes, &parts, &info, timeout);
         let part = setup.agree(part)?;
         // Once all have answered, every SMFU is set up.
         let trapped: Vec<Option<String>> = setup.exchange(&part.smfu.as_ref().err())?;

@@ -27,12 +27,18 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 impl Window {
     /// A window over `nodes`, in the order of its members, of which this process has one: that of `node`. For nodes that no
-    /// [`Job`](ggas_members::Job) joins, such as hosts with cards. It lies behind the SMFU of each node, one window at a
-    /// time, within [`DeviceInfo::smfu_bytes`](ggas_device::DeviceInfo::smfu_bytes).
+    /// [`Job`](ggas_members::Job) joins, such as hosts with cards. It lies behind the SMFU of each node, within
+    /// [`DeviceInfo::smfu_bytes`](ggas_device::DeviceInfo::smfu_bytes).
     ///
     /// The call concerns this node only. Make it on every node with the same `nodes` and `bytes`, and let the nodes meet
     /// before anyone accesses another's part: what comes earlier finds memory that the window does not have yet. The bytes
     /// are zero at first.
+    ///
+    /// A card has one window at a time. On the model a node has as many as there are intervals for: 63 parts of all of its windows together,
+    /// within those bytes, or one window of more parts. Windows of the same `nodes` and of as many pages are told apart by the order in which a
+    /// node makes them: the first of all nodes is one window, so is the second, until a node has dropped all of its own and begins with
+    /// the first again. Make and drop those in the same order everywhere. Others are told apart by what they are. An access to a window that its target
+    /// does not have, or has dropped, is refused: a load or an atomic operation fails, and a store is lost.
     ///
     /// * On a card (`hw`) kernels reach other parts by pointers: their loads and stores are the SMFU's (thesis 6.5). Stores
     ///   to one node stay in order, and a load from it comes behind them; there are no atomics on other parts, and a load
@@ -52,7 +58,7 @@ impl Window {
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`];
     /// [`WindowError::NotHere`] unless `node` is one of `nodes`; [`WindowError::Device`] where the SMFU does not take the
-    /// window; [`WindowError::Memory`].
+    /// window, or other windows have its intervals or its range; [`WindowError::Memory`].
     pub fn on_nodes(
         node: &Node,
         nodes: &[u16],
@@ -68,12 +74,12 @@ impl Window {
         let stride = stride_of_devices(nodes.len(), bytes);
         let stride =
             stride.filter(|stride| stride.checked_mul(nodes.len()).is_some()).ok_or_else(too_large)?;
-        let shape = Shape { stride, bytes, atomics: gpu_of(processor).is_none() };
+        let shape = Shape { stride, bytes, atomics: gpu_of(processor).is_none(), number: None };
         let parts = Arc::new(Parts::behind_a_card(node, nodes, rank, processor, shape, timeout)?);
         let info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let asked = (rank, trace_of(&**node.device()).map(Asked::Nodes));
-        let part = Part::new(node, processor, asked, nodes, &parts, &info, timeout)?;
+        let part = Part::new(node, processor, asked, (nodes, None), &parts, &info, timeout)?;
         let _copier = arm(node, processor);
         if let Err(problem) = &part.smfu {
             return Err(DeviceError::Smfu { node: node.id(), problem: problem.clone() }.into());
@@ -142,6 +148,8 @@ pub(crate) struct Shape {
     pub(crate) bytes: usize,
     /// None is known on which others have no atomics, if the devices have any.
     pub(crate) atomics: bool,
+    /// On which all processes agreed, if they could.
+    pub(crate) number: Option<u64>,
 }
 
 /// What accesses to a trapped range become.
@@ -241,7 +249,7 @@ impl Parts {
         nodes: &[u16],
         rank: usize,
         processor: &Processor,
-        Shape { stride, bytes, atomics }: Shape,
+        Shape { stride, bytes, atomics, number }: Shape,
         timeout: Duration,
     ) -> Result<Parts, WindowError> {
         let map = SmfuMap {
@@ -250,6 +258,7 @@ impl Parts {
             part_bytes: stride as u64,
             local: None,
             uncached: gpu_of(processor).is_none(),
+            window: number,
         };
         let (smfu, memory) = open(node, map, processor)?;
         let all = stride * nodes.len();

@@ -105,11 +105,11 @@ impl Parts {
         }
     }
 
-    /// The unit's window over parts on `nodes`, of which this one is `rank`; or why there is none.
+    /// The unit's window over parts on `nodes`, of which this one is `rank`, with the number that these have for it; or why there is none.
     pub(crate) fn smfu(
         &self,
         node: &Node,
-        nodes: &[u16],
+        (nodes, number): (&[u16], Option<u64>),
         rank: usize,
         info: &WindowInfo,
     ) -> Result<Arc<dyn SmfuWindow>, String> {
@@ -123,6 +123,7 @@ impl Parts {
             part_bytes: info.bytes as u64,
             local: Some(self.span(rank, info.stride, info.bytes)),
             uncached: false,
+            window: number,
         };
         // SAFETY: members, which keep the unit's window, are dropped before the parts.
         unsafe { node.device().map_smfu(&map) }.map(Arc::from).map_err(|error| error.to_string())

@@ -1,6 +1,9 @@
 //! The kind of window that the processes of a job can have together. Each process publishes its request and its GPU;
 //! all processes compute the same plan from the published values.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use ggas_device::PAGE;
 use ggas_gpu::{Gpu, GpuError};
 use ggas_kernels::Processor;
@@ -15,6 +18,8 @@ use crate::memory::gpu_of;
 pub(crate) struct Wish {
     /// Tells this window's descriptors from those of others; rank 0's counts.
     pub(crate) tag: u64,
+    /// Tells the window from others of its nodes; rank 0's counts.
+    pub(crate) number: u64,
     pub(crate) node: u16,
     pub(crate) bytes: u64,
     /// `None`: its kernels run on the CPU executor.
@@ -44,13 +49,19 @@ pub(crate) enum Reach {
 impl Wish {
     pub(crate) fn new(tag: u64, node: u16, processor: &Processor, bytes: usize) -> Wish {
         let gpu = gpu_of(processor).map(|gpu| GpuWish::new(&gpu));
-        Wish { tag, node, bytes: bytes as u64, atomics: gpu.is_none(), gpu }
+        Wish { tag, number: new_number(), node, bytes: bytes as u64, atomics: gpu.is_none(), gpu }
     }
 
     /// The same; and whether a copier runs on its GPU, which does atomics there.
     pub(crate) fn with_copier(self, runs: bool) -> Wish {
         Wish { atomics: self.atomics || runs, ..self }
     }
+}
+
+/// A number that no other window has, of this process or another.
+pub(crate) fn new_number() -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    RandomState::new().hash_one(MADE.fetch_add(1, Ordering::Relaxed))
 }
 
 impl GpuWish {
@@ -77,6 +88,7 @@ fn text(error: GpuError) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) tag: u64,
+    pub(crate) number: u64,
     /// Node ids in the order of ranks.
     pub(crate) nodes: Vec<u16>,
     pub(crate) stride: usize,
@@ -136,7 +148,8 @@ impl Plan {
         let fits = stride.and_then(|stride| stride.checked_mul(wishes.len()));
         let stride = stride.filter(|_| fits.is_some());
         let stride = stride.ok_or(WindowError::TooLarge { members: wishes.len(), bytes })?;
-        Ok(Plan { tag: first.tag, nodes: wishes.iter().map(|wish| wish.node).collect(), stride, place })
+        let nodes = wishes.iter().map(|wish| wish.node).collect();
+        Ok(Plan { tag: first.tag, number: first.number, nodes, stride, place })
     }
 }
 
@@ -186,7 +199,7 @@ mod tests {
     use super::*;
 
     fn cpu(rank: u16, bytes: u64) -> Wish {
-        Wish { tag: 7, node: rank, bytes, gpu: None, atomics: true }
+        Wish { tag: 7, number: 70 + u64::from(rank), node: rank, bytes, gpu: None, atomics: true }
     }
 
     /// A process on GPU `own` of a host whose GPUs `visible` reach each other.
@@ -208,7 +221,8 @@ mod tests {
     #[test]
     fn processes_on_the_cpu_share_pages() {
         let plan = Plan::new(&[cpu(0, 5000), cpu(1, 5000), cpu(1, 5000)], false).unwrap();
-        assert_eq!((plan.tag, plan.stride, &plan.place), (7, 8192, &PlanPlace::Host));
+        assert_eq!((plan.tag, plan.number), (7, 70), "rank 0's");
+        assert_eq!((plan.stride, &plan.place), (8192, &PlanPlace::Host));
         assert_eq!(plan.nodes, [0, 1, 1]);
     }
 

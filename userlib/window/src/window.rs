@@ -12,6 +12,7 @@ use ggas_members::{Lasting, Trace};
 use ggas_rma::{Node, ReportCell};
 
 use crate::memory::{At, Parts};
+use crate::plan::new_number;
 use crate::trace::{Members, OwnPart, Traced};
 use crate::{Member, WindowError, WindowInfo};
 
@@ -88,8 +89,8 @@ impl Window {
     /// A window of `bytes` bytes of each member: a node, and where its kernels run. Waits of kernels on it are
     /// bounded by 10 s.
     ///
-    /// The SMFU of each node serves the window where it can: one window at a time, 224 MiB together, 63 parts, or
-    /// more on consecutive nodes with parts of a power of two of bytes (spec 6). [`info`](Self::info) tells.
+    /// The SMFU of each node serves the window where it can (spec 6): on the model windows of 63 parts and 224 MiB together, or one of
+    /// more parts, on consecutive nodes and of a power of two of bytes. [`info`](Self::info) tells.
     ///
     /// # Errors
     /// [`WindowError::NoMembers`], [`WindowError::Empty`], [`WindowError::Twice`], [`WindowError::TooLarge`],
@@ -133,11 +134,12 @@ impl Window {
         let mut info =
             WindowInfo { mapped: parts.mapping(), atomics: parts.atomics(), trapped: Ok(()), bytes, stride };
         let parts = Arc::new(parts);
+        let whose = (&nodes[..], Some(new_number()));
         let members = members
             .iter()
             .enumerate()
             .map(|(rank, (node, processor))| {
-                Part::new(node, processor, (rank, None), &nodes, &parts, &info, timeout)
+                Part::new(node, processor, (rank, None), whose, &parts, &info, timeout)
             })
             .collect::<Result<Vec<_>, _>>()?;
         info.trapped =
@@ -154,7 +156,7 @@ impl Window {
         }
     }
 
-    /// Leaves the nodes' SMFUs to another window, where loads and stores of this one's kernels do not need them: then
+    /// Leaves the nodes' SMFUs to other windows, where loads and stores of this one's kernels do not need them: then
     /// [`Member::store`] and [`Member::load`] are refused.
     pub fn without_smfu(mut self) -> Window {
         if !self.info.passes_the_cards() {
@@ -308,17 +310,17 @@ impl Window {
 }
 
 impl Part {
-    /// Sets member `rank` up; `nodes` are those of all members. Its kernels are traced if they reach other parts.
+    /// Sets member `rank` up; `nodes` are those of all members, and the number that they have for the window, if they agreed on one. Its kernels are traced if they reach other parts.
     pub(crate) fn new(
         node: &Node,
         processor: &Processor,
         (rank, asked): (usize, Option<Asked>),
-        nodes: &[u16],
+        (nodes, number): (&[u16], Option<u64>),
         parts: &Arc<Parts>,
         info: &WindowInfo,
         timeout: Duration,
     ) -> Result<Part, WindowError> {
-        let smfu = parts.smfu(node, nodes, rank, info);
+        let smfu = parts.smfu(node, (nodes, number), rank, info);
         let of = |nodes: Option<(Node, Vec<u16>)>, len| Members { own: rank, len, nodes };
         let traced = match asked {
             None => None,

@@ -20,7 +20,7 @@ const BODY_MAX: usize = 5120;
 const LEN: usize = 2;
 const MAGIC: &[u8; 8] = b"ggashost";
 /// Of what is said, and of the packets.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// In the order of this host's bytes.
 const ORDER: u16 = 0x0102;
 /// Frames that the two say in turn.

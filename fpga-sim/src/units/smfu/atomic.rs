@@ -15,6 +15,9 @@ use super::{Ingress, Smfu, SmfuError};
 use crate::memory::{Memory, MemoryError, Ticket};
 use crate::packet::{Kind, Packet, Payload};
 
+/// What to do where a target does not know a window.
+pub(super) const NO_WINDOW: &str = "the window is not open there: it was dropped, is not made yet, or nodes made windows in different orders";
+
 /// Why a target did not carry an access out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -27,6 +30,8 @@ pub enum Refusal {
     Operation = 2,
     /// The device failed that was to carry it out, and may have.
     Failed = 3,
+    /// It has no part of the window.
+    Window = 4,
 }
 
 impl Refusal {
@@ -36,6 +41,7 @@ impl Refusal {
             1 => Refusal::Device,
             2 => Refusal::Operation,
             3 => Refusal::Failed,
+            4 => Refusal::Window,
             _ => Refusal::Address,
         }
     }
@@ -51,6 +57,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::Operation => "it knows no such operation; have all nodes run the same version",
             Refusal::Failed => "its device failed and may have done it; look at the target's log",
+            Refusal::Window => NO_WINDOW,
         })
     }
 }
@@ -103,7 +110,10 @@ impl Smfu {
             }
             Ok(Carried::Out(..)) => Ingress::Done,
             Err(refusal) => {
-                self.errors.refused.fetch_add(1, Relaxed);
+                // Of windows that are not there is counted elsewhere.
+                if refusal != Refusal::Window {
+                    self.errors.refused.fetch_add(1, Relaxed);
+                }
                 if replies { Ingress::Reply(self.answer(&packet, Err(refusal))) } else { Ingress::Done }
             }
         }
@@ -115,7 +125,7 @@ impl Smfu {
         if packet.mode.contains(Mode::RRA) {
             return Err(Refusal::Operation); // registers have none
         }
-        let (word, width) = (self.target(packet), atomic.width());
+        let (word, width) = (self.target(packet)?, atomic.width());
         match memory.fetch_modify(word, width, &|old| atomic.apply(old)) {
             Err(MemoryError::Device { .. }) => {
                 Ok(memory.modify(word, atomic)?.map_or(Carried::Busy, Carried::Begun))

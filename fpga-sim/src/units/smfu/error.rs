@@ -6,6 +6,7 @@ use extoll_abi::regs::EXTOLL_SMFU_WINDOW_BYTES;
 use thiserror::Error;
 
 use super::Refusal;
+use super::atomic::NO_WINDOW;
 
 /// An access that the SMFU could not carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Error)]
@@ -93,6 +94,12 @@ pub enum SmfuError {
         offset: u64,
         /// Why.
         refusal: Refusal,
+    },
+    /// The target has no part of the window.
+    #[error("the target of SMFU offset {offset:#x} refused an access: {NO_WINDOW}")]
+    Window {
+        /// Offset in the window.
+        offset: u64,
     },
     /// The target found no memory there that it can load from.
     #[error(

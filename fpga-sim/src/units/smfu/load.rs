@@ -107,6 +107,7 @@ impl<'a> Load<'a> {
             out[..len].copy_from_slice(&load.bytes[..len]);
             return Some(match (load.failed, self.atomic) {
                 (None, _) => Ok(()),
+                (Some(Refusal::Window), _) => Err(SmfuError::Window { offset }),
                 (Some(_), None) => Err(SmfuError::Target { offset }),
                 (Some(refusal), Some(_)) => Err(SmfuError::Atomic { offset, refusal }),
             });

@@ -12,6 +12,7 @@
 
 mod atomic;
 mod error;
+mod label;
 mod load;
 mod registers;
 
@@ -27,6 +28,8 @@ use crate::packet::{ANYONE, Kind, Packet, Payload};
 pub use atomic::Refusal;
 pub use error::SmfuError;
 use ggas_members::memory::Part;
+pub use label::{Label, SMFU_MASK_PLACE, SMFU_PLACES, SMFU_WINDOW_BITS};
+use label::{Parts, Way};
 pub use load::Load;
 use load::Loads;
 use registers::Route;
@@ -34,8 +37,6 @@ pub(crate) use registers::{Block, Registers};
 
 /// Accesses are cut where an address is a multiple of this.
 pub const PIECE: u64 = 64;
-/// `aux` of packets that hit no interval.
-const NO_INTERVAL: u64 = u64::MAX;
 
 /// Register file of the card that the SMFU belongs to, for accesses from other nodes.
 pub trait RegisterFile {
@@ -78,6 +79,8 @@ pub struct SmfuErrors {
     pub stray_replies: u64,
     /// Atomic operations from other nodes that could not be carried out.
     pub refused: u64,
+    /// Accesses from other nodes to windows that this process has no part of.
+    pub unknown_window: u64,
 }
 
 #[derive(Default)]
@@ -88,12 +91,15 @@ struct Errors {
     timeouts: AtomicU64,
     stray_replies: AtomicU64,
     refused: AtomicU64,
+    unknown_window: AtomicU64,
 }
 
 /// The unit of one card. All calls are safe from any thread.
 pub struct Smfu {
     node: u16,
     registers: Registers,
+    /// Of this process.
+    parts: Parts,
     loads: Mutex<Loads>,
     tags: AtomicU32,
     errors: Errors,
@@ -107,6 +113,7 @@ impl Smfu {
         Smfu {
             node,
             registers: Registers::default(),
+            parts: Parts::default(),
             loads: Mutex::default(),
             tags: AtomicU32::new(0),
             errors: Errors::default(),
@@ -135,15 +142,32 @@ impl Smfu {
         self.registers.write(offset, value)
     }
 
+    /// What is at a place, an interval or [`SMFU_MASK_PLACE`]; `None` where no window was named.
+    pub fn label(&self, place: usize) -> Option<Label> {
+        self.registers.label(place)
+    }
+
+    /// Says which window a place is of, and who has the part there: accesses that go by it carry the number.
+    pub fn set_label(&self, place: usize, label: Option<Label>) {
+        self.registers.set_label(place, label);
+    }
+
+    /// Makes this process one that has a part of a window, behind the base of an interval, or for [`SMFU_MASK_PLACE`] the default base;
+    /// 0: it has none there any more. From the first one on, requests for other windows are refused.
+    pub fn set_part(&self, place: usize, window: u64) {
+        self.parts.set(place, window);
+    }
+
     /// Errors so far.
     pub fn errors(&self) -> SmfuErrors {
-        let Errors { disabled, bad_address, timeouts, stray_replies, refused } = &self.errors;
+        let Errors { disabled, bad_address, timeouts, stray_replies, refused, unknown_window } = &self.errors;
         SmfuErrors {
             disabled: disabled.load(Relaxed),
             bad_address: bad_address.load(Relaxed),
             timeouts: timeouts.load(Relaxed),
             stray_replies: stray_replies.load(Relaxed),
             refused: refused.load(Relaxed),
+            unknown_window: unknown_window.load(Relaxed),
         }
     }
 
@@ -184,11 +208,11 @@ impl Smfu {
         Ok(Load::begin(self, now, (offset, len), None))
     }
 
-    /// Counts a request: the network has taken it.
-    pub fn sent(&self, kind: Kind, interval: u64) {
+    /// Counts a request with this `aux`: the network has taken it.
+    pub fn sent(&self, kind: Kind, aux: u64) {
         let posted = matches!(kind, Kind::SmfuStore | Kind::SmfuReduce);
         self.registers.count(if posted { EXTOLL_RF_SMFU_SENT_P } else { EXTOLL_RF_SMFU_SENT_NP });
-        if let Ok(interval) = u32::try_from(interval) {
+        if let Some(interval) = Way::of(aux).interval {
             self.registers.count_interval(interval, posted);
         }
     }
@@ -196,11 +220,11 @@ impl Smfu {
     /// The request for one piece.
     fn request(&self, kind: Kind, offset: u64, len: usize, tc_shift: u64) -> Packet {
         let window = self.registers.get(EXTOLL_RF_SMFU_O_START_ADDR);
-        let Route { node, seat, offset: address, interval } =
+        let Route { node, seat, window, offset: address, interval } =
             self.registers.route(window.wrapping_add(offset));
         let (from, to) = (Address::new(self.node, 0), Address::new(node, seat));
         let mode = if offset < EXTOLL_SMFU_RRA_BYTES { Mode::RRA } else { Mode::default() };
-        let aux = interval.map_or(NO_INTERVAL, u64::from);
+        let aux = Way { interval, window }.aux();
         let tag = self.tags.fetch_add(1, Relaxed);
         let header = Packet { mode, aux, tag, ..blank(kind, from, to, address, len) };
         Packet { tc: self.traffic_class(tc_shift), ..header }
@@ -242,10 +266,24 @@ impl Smfu {
         }
     }
 
-    /// Memory address that a request means here.
-    fn target(&self, packet: &Packet) -> u64 {
-        let interval = u32::try_from(packet.aux).ok();
-        self.registers.base(interval).wrapping_add(packet.address)
+    /// Memory address that a request means here; none where this process has no part of its window.
+    fn target(&self, packet: &Packet) -> Result<u64, Refusal> {
+        let way = Way::of(packet.aux);
+        let base = match self.parts.place(way).filter(|_| way.window != 0) {
+            Some(place) => {
+                let base = self.registers.base((place != SMFU_MASK_PLACE).then_some(place as u32));
+                // The place may have gone to another window meanwhile, and the base with it.
+                self.parts.has_still(place, way.window).then_some(base)
+            }
+            None => self.parts.goes_by_registers(way).then(|| self.registers.base(way.interval)),
+        };
+        match base {
+            Some(base) => Ok(base.wrapping_add(packet.address)),
+            None => {
+                self.errors.unknown_window.fetch_add(1, Relaxed);
+                Err(Refusal::Window)
+            }
+        }
     }
 
     fn ingress_store(&self, packet: &Packet, memory: &dyn Memory, file: &dyn RegisterFile) -> Ingress {
@@ -256,7 +294,8 @@ impl Smfu {
             }
             return Ingress::Done;
         }
-        match memory.write(self.target(packet), bytes) {
+        let Ok(target) = self.target(packet) else { return Ingress::Done };
+        match memory.write(target, bytes) {
             Ok(Completion::Done) => Ingress::Done,
             Ok(Completion::Ticket(ticket)) => Ingress::Pending(ticket),
             Err(_) => {
@@ -275,7 +314,10 @@ impl Smfu {
             }
             Ok(())
         } else {
-            let source = self.target(&packet);
+            let source = match self.target(&packet) {
+                Ok(source) => source,
+                Err(refusal) => return Ingress::Reply(self.answer(&packet, Err(refusal))),
+            };
             match memory.read(source, bytes) {
                 Err(MemoryError::Device { .. }) => match memory.fetch(source, bytes.len()) {
                     Ok(ticket) => return Ingress::Fetch { ticket, request: packet },

@@ -1,12 +1,16 @@
-//! Register block of the SMFU (spec 6.1), and what follows from it: where an access goes.
+//! Register block of the SMFU (spec 6.1), the windows that its intervals are of, and what follows from both: where an access
+//! goes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
 use extoll_abi::regs::*;
 use extoll_abi::smfu::{ENABLE, Interval, NODE, TIMEOUT, TIMEOUT_ERROR, VALID, masked_target};
 
 use ggas_members::memory::Part;
+
+use super::label::{Label, SMFU_MASK_PLACE, SMFU_PLACES};
 
 const FIRST: u64 = EXTOLL_RF_SMFU_STATUS_CONTROL;
 const COUNT: usize = ((smfu_target_base(EXTOLL_SMFU_INTERVALS as u32) - FIRST) / 8) as usize;
@@ -53,8 +57,11 @@ fn kept(offset: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route {
     pub node: u16,
-    /// Intervals before that lead to the same node: which of its processes has the memory, where it has several.
+    /// Which of the node's processes has the memory, where it has several: the one that the window names, else by how many
+    /// intervals before lead to the same node.
     pub seat: u8,
+    /// Of the window that the interval is of; 0 where none is named.
+    pub window: u64,
     /// Offset from the target's base.
     pub offset: u64,
     /// Interval that it hit; none in mask mode.
@@ -63,11 +70,18 @@ pub(super) struct Route {
 
 /// The registers, each a word of its own. Part of a job segment: a change of its layout is a new version of that.
 #[repr(C)]
-pub(crate) struct Block([AtomicU64; COUNT]);
+pub(crate) struct Block {
+    registers: [AtomicU64; COUNT],
+    /// Of each place, whose part of which window is there.
+    labels: [AtomicU64; SMFU_PLACES],
+    /// How often a label changed.
+    changes: AtomicU64,
+}
 
 impl Default for Block {
     fn default() -> Self {
-        Block(std::array::from_fn(|_| AtomicU64::new(0)))
+        let zero = |_| AtomicU64::new(0);
+        Block { registers: std::array::from_fn(zero), labels: std::array::from_fn(zero), changes: zero(0) }
     }
 }
 
@@ -78,7 +92,22 @@ pub(crate) struct Registers(pub Part<Block>);
 impl Registers {
     fn slot(&self, offset: u64) -> Option<&AtomicU64> {
         let offset = offset.checked_sub(FIRST).filter(|offset| offset.is_multiple_of(8))?;
-        self.0.0.get((offset / 8) as usize)
+        self.0.registers.get((offset / 8) as usize)
+    }
+
+    /// What is at a place; `None` where no window was named.
+    pub fn label(&self, place: usize) -> Option<Label> {
+        let word = self.0.labels.get(place)?.load(Acquire);
+        (word != 0).then(|| Label::of(word))
+    }
+
+    pub fn set_label(&self, place: usize, label: Option<Label>) {
+        if let Some(word) = self.0.labels.get(place) {
+            word.store(label.map_or(0, Label::word), Release);
+            // Whoever finds registers as they are written behind this finds this, too.
+            self.0.changes.fetch_add(1, AcqRel);
+            fence(Release);
+        }
     }
 
     /// A register of this block by a constant offset.
@@ -141,24 +170,47 @@ impl Registers {
         }
     }
 
-    /// Where an access to a bus address goes (spec 6.2).
+    /// Where an access to a bus address goes (spec 6.2). Meanwhile others may free intervals of other windows and use them anew: those
+    /// are made invalid, then have no label, then another, and are valid at last. What was read across that counts for nothing.
     pub(super) fn route(&self, address: u64) -> Route {
+        loop {
+            let changes = self.0.changes.load(Acquire);
+            let route = self.hit(address).unwrap_or_else(|| self.masked(address));
+            fence(Acquire);
+            if self.0.changes.load(Relaxed) == changes {
+                return route;
+            }
+        }
+    }
+
+    /// The first interval that holds an address.
+    fn hit(&self, address: u64) -> Option<Route> {
         for index in 0..EXTOLL_SMFU_INTERVALS as u32 {
             let control = self.get(smfu_control(index));
             if !VALID.is_set(control) {
                 continue;
             }
+            fence(Acquire);
             let (start, end) = (self.get(smfu_start(index)), self.get(smfu_end(index)));
             if let Some(target) = (Interval { control, start, end }).target(address) {
-                let seat = self.seat(index, target.node);
-                return Route { node: target.node, seat, offset: target.offset, interval: Some(index) };
+                let (window, seat) = match self.label(index as usize) {
+                    Some(label) => (label.window, label.seat),
+                    None => (0, self.seat(index, target.node)),
+                };
+                let interval = Some(index);
+                return Some(Route { node: target.node, seat, window, offset: target.offset, interval });
             }
         }
+        None
+    }
+
+    fn masked(&self, address: u64) -> Route {
         let window = self.get(EXTOLL_RF_SMFU_O_START_ADDR);
         let mask = self.get(EXTOLL_RF_SMFU_ADDR_MASK);
         let node_offset = self.get(EXTOLL_RF_SMFU_N_NODE_OFFSET) as u16;
         let target = masked_target(window, mask, node_offset, address);
-        Route { node: target.node, seat: 0, offset: target.offset, interval: None }
+        let window = self.label(SMFU_MASK_PLACE).map_or(0, |label| label.window);
+        Route { node: target.node, seat: 0, window, offset: target.offset, interval: None }
     }
 
     /// Intervals before this one that lead to `node`. The one for registers is none of them: those are the node's.
@@ -172,5 +224,50 @@ impl Registers {
     pub fn base(&self, interval: Option<u32>) -> u64 {
         let own = interval.map_or(0, |interval| self.get(smfu_target_base(interval)));
         if own != 0 { own } else { self.get(EXTOLL_RF_SMFU_T_START_ADDR) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn show(registers: &Registers, place: u32, window: u64, interval: Interval) {
+        registers.set_label(place as usize, Some(Label { window, seat: 3 }));
+        registers.write(smfu_start(place), interval.start);
+        registers.write(smfu_end(place), interval.end);
+        registers.write(smfu_control(place), interval.control);
+    }
+
+    fn clear(registers: &Registers, place: u32) {
+        registers.write(smfu_control(place), 0);
+        registers.set_label(place as usize, None);
+    }
+
+    /// An interval goes from below to above what another window has, and back: nothing of that other one ever goes there.
+    #[test]
+    fn intervals_that_change_catch_nothing_of_others() {
+        let registers = Registers::default();
+        show(&registers, 2, 9, Interval::new(1, 16 * PAGE, 4 * PAGE));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    for (window, page) in [(5, 2), (6, 32)] {
+                        show(&registers, 1, window, Interval::new(7, page * PAGE, 4 * PAGE));
+                        clear(&registers, 1);
+                        // Time for the other one to read all of it.
+                        (0..100).for_each(|_| std::hint::spin_loop());
+                    }
+                }
+            });
+            let own = Route { node: 1, seat: 3, window: 9, offset: PAGE + 5, interval: Some(2) };
+            let routes = (0..2_000_000).map(|_| registers.route(17 * PAGE + 5)).find(|route| *route != own);
+            over.store(true, Relaxed);
+            assert_eq!(routes, None);
+        });
     }
 }

@@ -61,6 +61,7 @@ fn window(node: &Node, nodes: &[u16], memory: &GpuMemory) -> Result<Box<dyn Smfu
         part_bytes: bytes,
         local: Some(local),
         uncached: false,
+        window: None,
     };
     // SAFETY: callers drop the window before the memory.
     Ok(unsafe { node.device().map_smfu(&map)? })

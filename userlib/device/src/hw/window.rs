@@ -222,6 +222,7 @@ mod tests {
             part_bytes: 4096,
             local: None,
             uncached: false,
+            window: None,
         };
         assert_eq!(argument(0, &map(&[2, 0, 1]), 0).unwrap().count, 3);
         let refused = argument(0, &map(&[1, 0, 1]), 0).unwrap_err();

@@ -11,7 +11,7 @@ use super::flush::Flushes;
 use super::peers::Peers;
 use super::port::SimPort;
 use super::region::{Regions, declare};
-use super::smfu::{self, SmfuUnit};
+use super::smfu::{self, Opened};
 use super::velo::SimVelo;
 use crate::{
     Device, DeviceError, DeviceInfo, HostBuffer, Kind, LockedMemory, PAGE, Path, PortDevice, PortSetup,
@@ -40,7 +40,8 @@ pub(super) struct Node {
     pub(super) memory: Arc<HostMemory>,
     pub(super) inline: bool,
     pub(super) regions: Mutex<Regions>,
-    pub(super) smfu: Mutex<SmfuUnit>,
+    /// Windows of this process.
+    pub(super) smfu: Mutex<Opened>,
     /// Other processes, of this node and of others.
     pub(super) peers: Peers,
     /// Which VPIDs are open, where this process alone serves the node.

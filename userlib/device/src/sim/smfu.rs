@@ -1,16 +1,22 @@
-//! Setting up the SMFU for one window of a node, and trapped access to it (spec 6, thesis 6.4).
+//! Setting up the SMFU for windows of a node, and trapped access to them (spec 6, thesis 6.4).
 
-use std::collections::HashMap;
+mod intervals;
+mod opened;
+mod seats;
+
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use extoll_abi::smfu::{ENABLE, Interval};
+use extoll_abi::smfu::ENABLE;
 use extoll_abi::{Address, Atomic, regs};
 use extoll_sim::shared::SmfuTurn;
-use extoll_sim::smfu::SmfuError;
+use extoll_sim::smfu::{SMFU_MASK_PLACE, SmfuError};
 
+use self::intervals::Unit;
+pub(super) use self::opened::Opened;
+use self::seats::Seats;
 use super::lock;
 use super::node::Node;
 use super::region::declare;
@@ -25,49 +31,74 @@ const FIRST_PART: u64 = BUS_ADDRESS + regs::EXTOLL_SMFU_RRA_BYTES;
 /// Interval 0 is reserved for remote register access (spec 6.3).
 const FIRST_INTERVAL: usize = 1;
 
-/// Whether a window has the node's SMFU.
-#[derive(Debug, Default)]
-pub(super) struct SmfuUnit {
-    taken: bool,
-}
-
 /// Programs the unit of `node` for `map`.
 ///
 /// # Safety
 /// `map.local` stays valid until the window is dropped.
 pub(super) unsafe fn map(node: &Arc<Node>, map: &SmfuMap) -> Result<Box<dyn SmfuWindow>, DeviceError> {
-    let refuse = |problem: String| Err(refusal(node, problem));
+    let refuse = |problem: String| refusal(node, problem);
+    check(map).map_err(refuse)?;
+    let seats = Seats::new(node, map).map_err(refuse)?;
+    let mut opened = lock(&node.smfu);
+    let turn = turn(node).map_err(refuse)?;
+    let window = opened.next(map, seats.own);
+    claim(node, &opened, &seats).map_err(refuse)?;
+    let unit = Unit { nic: &node.nic, turn: turn.as_ref() };
+    match open(node, map, &seats, window.number, &unit, &opened) {
+        Ok(Place { target, offset, place, base }) => {
+            opened.add(window);
+            let (node, map, seats) = (node.clone(), map.clone(), seats.of_parts);
+            Ok(Box::new(Window { node, map, number: window.number, seats, offset, place, base, target }))
+        }
+        Err(error) => {
+            if opened.first().is_none() {
+                release(node);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What no unit can have.
+fn check(map: &SmfuMap) -> Result<(), String> {
     let parts = map.nodes.len() as u64;
     if parts == 0 || map.stride == 0 || !map.stride.is_multiple_of(PAGE as u64) || map.part_bytes > map.stride
     {
-        return refuse(format!("{parts} parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
+        return Err(format!("{parts} parts of {} bytes at a stride of {}", map.part_bytes, map.stride));
     }
     if map.stride.checked_mul(parts).is_none_or(|bytes| bytes > WINDOW_BYTES) {
-        return refuse(format!("{parts} parts of {} bytes exceed its {WINDOW_BYTES} bytes", map.stride));
+        return Err(format!("{parts} parts of {} bytes exceed its {WINDOW_BYTES} bytes", map.stride));
     }
     let most = regs::EXTOLL_SMFU_INTERVALS - FIRST_INTERVAL as u64;
-    if parts > most && !map.fits_mask() {
-        return refuse(format!(
+    if has_mask(map) && !map.fits_mask() {
+        return Err(format!(
             "{parts} parts; it has intervals for {most}, and more need a node each, with consecutive ids, and parts of a power \
              of two of bytes"
         ));
     }
-    let place = Place::new(node, map).map_err(|problem| refusal(node, problem))?;
-    let mut unit = lock(&node.smfu);
-    if unit.taken {
-        return refuse("another window uses it; drop that one first".to_owned());
+    Ok(())
+}
+
+/// Whether address bits name the nodes: there are more than intervals.
+fn has_mask(map: &SmfuMap) -> bool {
+    map.nodes.len() + FIRST_INTERVAL > regs::EXTOLL_SMFU_INTERVALS as usize
+}
+
+/// Makes this process one that has parts behind the unit. In all of its windows it has the same seat.
+fn claim(node: &Node, opened: &Opened, seats: &Seats) -> Result<(), String> {
+    if let Some(first) = opened.first().filter(|first| first.seat != seats.own) {
+        return Err(format!(
+            "this process is number {} of its node in {} windows, and would be number {} in this one: drop those first, or let \
+             that rank of the node open it",
+            first.seat,
+            opened.count(),
+            seats.own
+        ));
     }
-    let turn = turn(node).map_err(|problem| refusal(node, problem))?;
-    if !node.peers.nodes().is_none_or(|nodes| nodes.claim_smfu(place.seat)) {
-        return refuse("another process of this node has it; let that one open the window".to_owned());
+    match node.peers.nodes().is_none_or(|nodes| nodes.claim_smfu(seats.own)) {
+        true => Ok(()),
+        false => Err("another process of this node has it; let that one open the window".to_owned()),
     }
-    let opened = open(node, map, &place, turn.as_ref());
-    if opened.is_err() {
-        release(node);
-    }
-    let target = opened?;
-    unit.taken = true;
-    Ok(Box::new(Window { node: node.clone(), map: map.clone(), place, target }))
 }
 
 /// This node's part.
@@ -93,50 +124,6 @@ fn refusal(node: &Node, problem: String) -> DeviceError {
     DeviceError::Smfu { node: node.nic.node(), problem }
 }
 
-/// Where this process is among those that have parts.
-struct Place {
-    /// Of the parts of each node, in their order, which one this is.
-    seats: Box<[u8]>,
-    /// The same of this process's part.
-    seat: u8,
-    /// The interval that leads to this process's part, where its node has several.
-    shared: Option<u32>,
-}
-
-impl Place {
-    /// Of a node that is there several times, the parts are of its processes in the order of their ranks.
-    fn new(node: &Node, map: &SmfuMap) -> Result<Place, String> {
-        let nodes = node.peers.nodes();
-        let mut parts = HashMap::new();
-        let mut seat_of = |id: &u16| {
-            let (parts, most) =
-                (parts.entry(*id).or_insert(0), nodes.map_or(1, |nodes| nodes.smfu_seats(*id)));
-            *parts += 1;
-            match *parts > most {
-                true => Err(format!(
-                    "node {id} has {parts} parts or more, and room for {most}: a rank of a job has one each"
-                )),
-                false => Ok((*parts - 1) as u8),
-            }
-        };
-        let seats = map.nodes.iter().map(&mut seat_of).collect::<Result<Box<[u8]>, _>>()?;
-        let id = node.nic.node();
-        if parts.get(&id).is_none_or(|parts| *parts < 2) {
-            return Ok(Place { seats, seat: 0, shared: None });
-        }
-        let own = nodes.and_then(|nodes| nodes.smfu_own_seat());
-        let is_own = |part: &usize| map.nodes[*part] == id && Some(seats[*part]) == own;
-        match (0..seats.len()).find(is_own) {
-            Some(part) => {
-                Ok(Place { seat: seats[part], seats, shared: Some((FIRST_INTERVAL + part) as u32) })
-            }
-            None => Err(format!(
-                "node {id} has several parts, and none is for this process: there is one for each rank"
-            )),
-        }
-    }
-}
-
 /// Keeps other processes of the node from setting the unit up, where there may be some.
 fn turn(node: &Node) -> Result<Option<SmfuTurn<'_>>, String> {
     let refused =
@@ -150,85 +137,68 @@ fn release(node: &Node) {
     }
 }
 
-/// Makes the unit the window's, or this process one of those that have the window.
+/// Where the unit has a window, and this process's part of it.
+struct Place {
+    target: Target,
+    /// Offset of the window in the unit's range.
+    offset: u64,
+    /// Of this process's part.
+    place: usize,
+    /// The register that has its address.
+    base: u64,
+}
+
+/// Makes the unit the window's, too, or this process one of those that have the window.
 fn open(
     node: &Node,
     map: &SmfuMap,
-    place: &Place,
-    turn: Option<&SmfuTurn<'_>>,
-) -> Result<Target, DeviceError> {
-    let refuse = |problem: String| Err(refusal(node, problem));
-    let (wanted, others) = (registers(map), turn.is_some_and(SmfuTurn::has_others));
-    if others && wanted.iter().any(|(register, value)| node.nic.reg_read(*register) != *value) {
-        return refuse(
-            "other processes of this node have another window; let them drop that one first".to_owned(),
-        );
+    seats: &Seats,
+    number: u64,
+    unit: &Unit<'_>,
+    opened: &Opened,
+) -> Result<Place, DeviceError> {
+    let refuse = |problem: String| refusal(node, problem);
+    unit.sweep(opened);
+    let layout = unit.layout(map, &seats.of_parts, number, opened).map_err(refuse)?;
+    let place = layout.place(seats.part);
+    if opened.has(number) {
+        return Err(refuse("this process has its part of this window already".to_owned()));
     }
     let target = Target::new(map)?;
-    let address = target.span.address;
-    if place.shared.is_some() && !address.is_multiple_of(PAGE as u64) {
-        return refuse(format!(
+    let base = base_register(node, seats, place, target.span.address).map_err(refuse)?;
+    if unit.turn.is_some_and(|turn| turn.is_held(place)) {
+        return Err(refuse("a process of this node has this part of the window already".to_owned()));
+    }
+    declare(&node.memory, &target.span)?;
+    node.nic.reg_write(base, target.span.address);
+    // From here on it is known whose it is, should this process die.
+    if let Some(turn) = unit.turn {
+        turn.hold(place);
+    }
+    unit.show(map, &seats.of_parts, number, &layout);
+    node.nic.set_smfu_part(place, number);
+    node.nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
+    Ok(Place { target, offset: layout.offset(), place, base })
+}
+
+/// Where the unit has the address of a part: a register of its interval, which counts by pages, or the one that all windows share.
+fn base_register(node: &Node, seats: &Seats, place: usize, address: u64) -> Result<u64, String> {
+    if place == SMFU_MASK_PLACE {
+        return Ok(regs::EXTOLL_RF_SMFU_T_START_ADDR);
+    }
+    if address.is_multiple_of(PAGE as u64) {
+        return Ok(regs::smfu_target_base(place as u32));
+    }
+    if seats.shared {
+        return Err(format!(
             "one of several parts of a node must begin with a page, and {address:#x} does not"
         ));
     }
-    declare(&node.memory, &target.span)?;
-    if !others {
-        clear(node);
-        wanted.iter().for_each(|(register, value)| node.nic.reg_write(*register, *value));
-    }
-    node.nic.reg_write(target_register(place), address);
-    node.nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, ENABLE.put(1));
-    Ok(target)
-}
-
-/// Where the unit has the address of this process's part.
-fn target_register(place: &Place) -> u64 {
-    place.shared.map_or(regs::EXTOLL_RF_SMFU_T_START_ADDR, regs::smfu_target_base)
-}
-
-/// Registers that all processes of a node write alike: intervals evenly distributed (thesis 6.4), or address bits that name the
-/// nodes where there are more nodes than intervals.
-fn registers(map: &SmfuMap) -> Vec<(u64, u64)> {
-    let mut all = vec![
-        (regs::EXTOLL_RF_SMFU_O_START_ADDR, BUS_ADDRESS),
-        (regs::EXTOLL_RF_SMFU_TRAFFIC_CLASS, regs::EXTOLL_SMFU_TC_DEFAULT),
-    ];
-    if map.nodes.len() + FIRST_INTERVAL > regs::EXTOLL_SMFU_INTERVALS as usize {
-        // The parts begin behind the range of remote registers, so the first part's bits are not 0.
-        let first = (regs::EXTOLL_SMFU_RRA_BYTES / map.stride) as u16;
-        let mask = (regs::EXTOLL_SMFU_WINDOW_BYTES - 1) & !(map.stride - 1);
-        all.push((regs::EXTOLL_RF_SMFU_ADDR_MASK, mask));
-        all.push((regs::EXTOLL_RF_SMFU_N_NODE_OFFSET, map.nodes[0].wrapping_sub(first).into()));
-        return all;
-    }
-    for i in 0..regs::EXTOLL_SMFU_INTERVALS as usize - FIRST_INTERVAL {
-        let at = (FIRST_INTERVAL + i) as u32;
-        let Some(target) = map.nodes.get(i) else {
-            all.push((regs::smfu_control(at), 0));
-            break;
-        };
-        let interval = Interval::new(*target, FIRST_PART + i as u64 * map.stride, map.stride);
-        all.push((regs::smfu_start(at), interval.start));
-        // Bounds count by pages.
-        all.push((regs::smfu_end(at), interval.end & regs::EXTOLL_SMFU_ADDRESS_MASK));
-        all.push((regs::smfu_control(at), interval.control));
-    }
-    all
-}
-
-/// No interval is valid, and arriving packets have no target.
-fn clear(node: &Node) {
-    node.nic.reg_write(regs::EXTOLL_RF_SMFU_STATUS_CONTROL, 0);
-    for i in FIRST_INTERVAL as u32..regs::EXTOLL_SMFU_INTERVALS as u32 {
-        node.nic.reg_write(regs::smfu_control(i), 0);
-        node.nic.reg_write(regs::smfu_target_base(i), 0);
-    }
-    for register in [
-        regs::EXTOLL_RF_SMFU_T_START_ADDR,
-        regs::EXTOLL_RF_SMFU_ADDR_MASK,
-        regs::EXTOLL_RF_SMFU_N_NODE_OFFSET,
-    ] {
-        node.nic.reg_write(register, 0);
+    match node.nic.reg_read(regs::EXTOLL_RF_SMFU_T_START_ADDR) {
+        0 => Ok(regs::EXTOLL_RF_SMFU_T_START_ADDR),
+        _ => Err(format!(
+            "of several windows of a node one may have a part that does not begin with a page, as {address:#x}; another has it"
+        )),
     }
 }
 
@@ -236,7 +206,16 @@ fn clear(node: &Node) {
 struct Window {
     node: Arc<Node>,
     map: SmfuMap,
-    place: Place,
+    /// What packets name it by.
+    number: u64,
+    /// Which of the processes of its node has each part.
+    seats: Box<[u8]>,
+    /// Of the first part in the unit's range.
+    offset: u64,
+    /// Of this process's part in the unit.
+    place: usize,
+    /// The register that has the address of this process's part.
+    base: u64,
     target: Target,
 }
 
@@ -248,8 +227,7 @@ impl Window {
             let problem = format!("outside of the window's {parts} parts of {} bytes", self.map.part_bytes);
             return Err(self.refused(offset, len, problem));
         }
-        self.lost(offset)
-            .map_or(Ok(regs::EXTOLL_SMFU_RRA_BYTES + offset), |peer| Err(DeviceError::PeerLost(peer)))
+        self.lost(offset).map_or(Ok(self.offset + offset), |peer| Err(DeviceError::PeerLost(peer)))
     }
 
     fn refused(&self, offset: u64, len: usize, problem: String) -> DeviceError {
@@ -300,7 +278,7 @@ impl SmfuWindow for Window {
 
     fn lost(&self, offset: u64) -> Option<LostPeer> {
         let part = (offset / self.map.stride) as usize;
-        self.node.peers.lost_smfu(Address::new(*self.map.nodes.get(part)?, self.place.seats[part]))
+        self.node.peers.lost_smfu(Address::new(*self.map.nodes.get(part)?, self.seats[part]))
     }
 
     fn own(&self) -> Option<NonNull<u8>> {
@@ -310,21 +288,26 @@ impl SmfuWindow for Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        let mut unit = lock(&self.node.smfu);
-        // Without its turn it leaves to others what is theirs, too: a window that finds nobody there clears it.
+        let mut opened = lock(&self.node.smfu);
+        // Without its turn it leaves the intervals to whoever sets the unit up next.
         let turn = turn(&self.node);
-        let others = turn.as_ref().map_or(true, |turn| turn.as_ref().is_some_and(SmfuTurn::has_others));
-        match self.place.shared.is_some() && others {
-            true => self.node.nic.reg_write(target_register(&self.place), 0),
-            false => clear(&self.node),
-        }
+        // What comes from now on is refused.
+        self.node.nic.set_smfu_part(self.place, 0);
+        self.node.nic.reg_write(self.base, 0);
         let Span { address, len, .. } = self.target.span;
-        match self.node.memory.remove_range(address, len) {
-            Ok(()) => {
-                unit.taken = false;
-                release(&self.node);
-            }
-            Err(error) => tracing::error!("closing a window: {error}; its SMFU stays in use"),
+        if let Err(error) = self.node.memory.remove_range(address, len) {
+            tracing::error!("closing a window: {error}; its part of the SMFU stays in use");
+            return;
+        }
+        opened.remove(self.number);
+        if let Some(nodes) = self.node.peers.nodes() {
+            nodes.let_go_of_smfu(self.place);
+        }
+        if let Ok(turn) = &turn {
+            Unit { nic: &self.node.nic, turn: turn.as_ref() }.sweep(&opened);
+        }
+        if opened.first().is_none() {
+            release(&self.node);
         }
     }
 }

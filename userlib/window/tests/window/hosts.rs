@@ -364,13 +364,19 @@ fn what_the_units_cannot_have_is_refused_on_all_ranks() {
         // More than the 224 MiB behind a card.
         let error = process.window(job, 64 << 20).expect_err("too large").to_string();
         assert!(error.contains("4 parts of 67108864 bytes exceed its 234881024 bytes"), "{error}");
-        // A rank that still has a window keeps its node from having the next; one that comes too late for it does not.
-        let kept = process.window(job, 4096).expect("a window");
-        let kept = (job.rank() == 1).then_some(kept);
+        // A rank that still has windows keeps its node from having the next where there are no intervals; one that comes too late for
+        // it does not.
+        let mut kept: Vec<Window> = (0..15).map(|_| process.window(job, 4096).expect("a window")).collect();
+        if job.rank() != 1 {
+            kept.clear();
+        }
         job.barrier(SOON).expect("all");
-        let error = process.window(job, 8192).expect_err("one of the node has another").to_string();
-        assert!(error.contains("another window"), "{error}");
-        drop(kept);
+        let error = process.window(job, 8192).expect_err("one of the node has others").to_string();
+        assert!(
+            error.contains("60 parts of 15 other windows are in use") && error.contains("node 0"),
+            "{error}"
+        );
+        kept.pop();
         job.barrier(SOON).expect("all");
         let window = process.window(job, 8192).expect("a window after all");
         let own = window.member(job.rank() as usize).expect("mine");

@@ -9,5 +9,6 @@ mod across;
 mod engines;
 mod hosts;
 mod puts;
+mod several;
 mod traced;
 mod windows;

@@ -123,17 +123,24 @@ fn more_nodes_than_intervals_use_the_address_mask() {
 #[test]
 fn limits_of_the_unit_are_said() {
     let (_network, nodes) = nodes(2);
-    let first = window(&nodes, 4096).unwrap();
-    let second = window(&nodes, 4096).unwrap();
-    let reason = second.info().trapped.clone().unwrap_err();
-    assert!(reason.contains("another window uses it"), "{reason}");
-    assert!(second.info().mapped.is_ok(), "kernels do not need the unit");
-    let error = second.member(0).unwrap().store(1, 0, &[1]).unwrap_err();
+    // Of 63 intervals 62.
+    let mut windows: Vec<Window> = (0..31).map(|_| window(&nodes, 4096).unwrap()).collect();
+    assert!(windows.iter().all(|window| window.info().trapped == Ok(())));
+    let next = window(&nodes, 4096).unwrap();
+    let reason = next.info().trapped.clone().unwrap_err();
+    assert!(
+        reason.contains("2 parts; it has intervals for 63, and 62 parts of 31 other windows"),
+        "{reason}"
+    );
+    assert!(next.info().mapped.is_ok(), "kernels do not need the unit");
+    let error = next.member(0).unwrap().store(1, 0, &[1]).unwrap_err();
     assert!(matches!(error, WindowError::NotTrapped { .. }), "{error}");
-    drop((first, second));
+    drop(windows.remove(3));
     let again = window(&nodes, 4096).unwrap();
     assert_eq!(again.info().trapped, Ok(()));
-    drop(again);
+    all_to_all(&again, &[0, 1]);
+    all_to_all(&windows[29], &[1, 0]);
+    drop((again, windows));
     let large = window(&nodes, 200 << 20).unwrap();
     assert!(large.info().trapped.clone().unwrap_err().contains("exceed"), "{}", large.info());
 }
@@ -177,7 +184,12 @@ fn a_window_on_nodes_is_made_on_each_of_them() {
     assert!(matches!(refused(&[1, 2, 1]), WindowError::Twice(1)));
     let error = refused(&[0, 2]);
     assert!(error.to_string().contains("node 1 is none of the window's nodes [0, 2]"), "{error}");
-    // The unit serves one window, and says so.
-    let error = on(&nodes[0], &[0, 1]).unwrap_err().to_string();
-    assert!(error.contains("another window uses it"), "{error}");
+    // The unit has other windows beside it, and node 2 none of these.
+    let other = on(&nodes[0], &[0, 2]).unwrap();
+    let beside = other.member(0).unwrap();
+    beside.store(1, 100, b"not for you").unwrap();
+    let error = beside.load(1, 100, &mut bytes, SOON).unwrap_err().to_string();
+    assert!(error.contains("the window is not open there"), "{error}");
+    sides[1].read(0, 100, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"from node 0");
 }

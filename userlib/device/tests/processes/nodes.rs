@@ -1,43 +1,14 @@
-//! Nodes that several processes serve. The processes are all this one.
+//! Nodes that several processes serve.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::job::{Job, PART, SOON, job};
 use extoll_abi::regs;
 use extoll_sim::shared::ProcessFabric;
 use ggas_device::sim::{BuildError, FabricKind, Faults, SimNetwork};
-use ggas_device::{
-    Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortDevice, PortSetup, SmfuMap, SmfuWindow, Span,
-};
+use ggas_device::{Device, DeviceError, HostBuffer, LostPeer, PeerEnd, PortSetup, SmfuMap, SmfuWindow, Span};
 use ggas_members::{Member, Shape};
-
-const PART: u64 = 1 << 16;
-/// Bound of every wait that is expected to succeed, on a machine that may stall for seconds.
-const SOON: Duration = Duration::from_secs(60);
-
-struct Job {
-    fabrics: Vec<Arc<ProcessFabric>>,
-    nodes: Vec<SimNetwork>,
-}
-
-/// A job of `processes`, `per_node` on a node, all joined.
-fn job(processes: u32, per_node: u32) -> Job {
-    let members = Member::all_of_job(Shape::new(processes, per_node).unwrap()).unwrap();
-    let fabrics: Vec<_> = members.into_iter().map(|member| ProcessFabric::join(member).unwrap()).collect();
-    let nodes = fabrics.iter().map(|fabric| SimNetwork::join(fabric.clone()).unwrap()).collect();
-    Job { fabrics, nodes }
-}
-
-impl Job {
-    fn device(&self, rank: usize) -> Arc<dyn Device> {
-        self.nodes[rank].device(0).unwrap()
-    }
-
-    fn open(&self, rank: usize) -> Arc<dyn PortDevice> {
-        self.device(rank).open_port(&PortSetup::default()).unwrap()
-    }
-}
 
 #[test]
 fn processes_of_a_node_share_its_vpids() {
@@ -92,6 +63,7 @@ fn map(device: &dyn Device, memory: &HostBuffer) -> Result<Box<dyn SmfuWindow>, 
         part_bytes: PART,
         local: Some(Span::host(memory)),
         uncached: false,
+        window: None,
     };
     // SAFETY: the memory outlives the windows of these tests.
     unsafe { device.map_smfu(&map) }
@@ -169,6 +141,7 @@ fn map_of(
         part_bytes: part,
         local: Some(local),
         uncached: false,
+        window: None,
     };
     // SAFETY: as in `map`.
     unsafe { device.map_smfu(&map) }
@@ -245,17 +218,17 @@ fn parts_that_a_node_cannot_have_are_refused() {
     let many: Vec<u16> = (0..64).map(|part| part / 32).collect();
     let error = refused(0, &many, PART, local(0));
     assert!(error.contains("64 parts; it has intervals for 63"), "{error}");
-    // None of that has taken anything; a window of other parts is not theirs that have this one.
+    // None of that has taken anything; a window of other parts is another one, whoever of the node has it.
     let windows = [0, 1, 2, 3].map(|rank| map_of(&*job.device(rank), &nodes, PART, local(rank)).unwrap());
-    let [first, second, ..] = windows;
-    drop(second);
     for (nodes, part) in
         [(&nodes[..], PART / 2), (&[0, 0, 1], PART), (&[0, 0, 1, 1, 2], PART), (&[1, 0, 0], PART)]
     {
-        let error = refused(1, nodes, part, local(1));
-        assert!(error.contains("other processes of this node have another window"), "{error}");
+        let own = nodes.iter().rposition(|node| *node == 0).unwrap() as u64;
+        let window = map_of(&*job.device(1), nodes, part, local(1)).unwrap();
+        window.store(own * part + 8, &own.to_ne_bytes()).unwrap();
+        assert_eq!(memory[1].load_u64(8), own);
     }
-    drop(first);
+    drop(windows);
     map_of(&*job.device(1), &[0, 0, 1], PART, local(1)).unwrap();
 }
 
