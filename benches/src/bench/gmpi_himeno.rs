@@ -34,6 +34,10 @@ impl Bench for GmpiHimeno {
         true
     }
 
+    fn on_one_host(&self) -> &'static [&'static str] {
+        &["direct"]
+    }
+
     fn has_grids(&self) -> bool {
         true
     }

@@ -115,7 +115,7 @@ pub fn collectives(lab: &Lab, built: &Built) -> Result<String> {
 }
 
 /// Benchmarks, and what keeps them short. A store of a kernel to another host is a packet.
-const BENCHES: [(&str, &[&str]); 9] = [
+const BENCHES: [(&str, &[&str]); 10] = [
     ("rma-pingpong", &[]),
     ("rma-bandwidth", &[]),
     ("velo-pingpong", &[]),
@@ -124,6 +124,8 @@ const BENCHES: [(&str, &[&str]); 9] = [
     ("put-bandwidth", &["--sizes", "4096"]),
     ("atomics-random", &[]),
     ("gmpi-pingpong", &["--sizes", "8,4096"]),
+    // Several windows at once.
+    ("gmpi-himeno", &["--grid", "16x8x8"]),
     ("barrier", &[]),
 ];
 
