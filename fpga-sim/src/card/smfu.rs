@@ -135,7 +135,7 @@ impl SmfuInbound {
         if joined == 0 {
             return first;
         }
-        self.board.smfu.joined(joined);
+        self.board.smfu.joined(joined, &first);
         let len = bytes.len() as u32;
         Packet { payload: Payload::copy_of(&bytes), len, total: len, ..first }
     }

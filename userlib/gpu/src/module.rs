@@ -80,7 +80,8 @@ impl Gpu {
         unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), aligned.as_mut_ptr().cast(), image.len()) };
         let mut raw = std::ptr::null_mut();
         // SAFETY: the image is readable and zero-terminated; the driver checks what it holds and keeps no pointer.
-        let result = unsafe { cuModuleLoadData(&mut raw, aligned.as_ptr().cast()) };
+        let load = || unsafe { cuModuleLoadData(&mut raw, aligned.as_ptr().cast()) };
+        let result = gate().without_copiers(load);
         self.check("cuModuleLoadData", result).map_err(|error| self.not_loadable(error))?;
         let kernels = self.functions(raw)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);

@@ -8,8 +8,8 @@
 //! The copiers' kernels are resident and wait for commands, but this crate can stop and start them: it stops them during
 //! such a call instead of deferring the call.
 //!
-//! Allocating, registering, mapping, creating streams and loading modules do not wait for running kernels on the tested
-//! drivers (the self-test checks this), so these calls are never deferred.
+//! Allocating, registering, mapping and creating streams do not wait for running kernels on the tested drivers (the self-test
+//! checks this), so these calls are never deferred. Loading a module has waited for a copier's kernel (driver 580), and so stops it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -108,6 +108,16 @@ impl Gate {
             return Err(GpuError::Busy { what: what.to_owned() });
         }
         result.ok_or_else(|| GpuError::Busy { what: what.to_owned() })
+    }
+
+    /// Makes `call` with copiers stopped, as far as they can be; beside kernels that wait it may still end. `call` must not use the gate.
+    pub fn without_copiers<T>(&self, call: impl FnOnce() -> T) -> T {
+        let state = self.lock();
+        let kernels: Vec<_> = state.pausable.iter().filter_map(Weak::upgrade).collect();
+        let paused = kernels.iter().take_while(|kernel| kernel.pause()).count();
+        let result = call();
+        kernels[..paused].iter().for_each(|kernel| kernel.resume());
+        result
     }
 
     /// Calls that wait for kernels to end.

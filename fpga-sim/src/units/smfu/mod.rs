@@ -258,11 +258,16 @@ impl Smfu {
         }
     }
 
-    /// So many stores came as one with the next one that [`ingress`](Self::ingress) takes.
-    pub(crate) fn joined(&self, stores: u64) {
-        match self.registers.enabled() {
-            true => (0..stores).for_each(|_| self.registers.count(EXTOLL_RF_SMFU_RCVD_P)),
-            false => drop(self.errors.disabled.fetch_add(stores, Relaxed)),
+    /// So many stores came as one with `first`, which [`ingress`](Self::ingress) takes next.
+    pub(crate) fn joined(&self, stores: u64, first: &Packet) {
+        if !self.registers.enabled() {
+            self.errors.disabled.fetch_add(stores, Relaxed);
+            return;
+        }
+        (0..stores).for_each(|_| self.registers.count(EXTOLL_RF_SMFU_RCVD_P));
+        if self.target(first).is_err() {
+            // It counts one itself.
+            self.errors.unknown_window.fetch_add(stores - 1, Relaxed);
         }
     }
 
