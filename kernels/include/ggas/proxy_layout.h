@@ -45,6 +45,7 @@ struct ggas_proxy {
 	uint64_t taken;		/* u64: lines that the host has taken */
 	uint64_t answers;	/* struct ggas_proxy_answer[GGAS_PROXY_ANSWERS] */
 	uint64_t bytes;		/* uint8_t[GGAS_PROXY_ANSWERS][GGAS_PROXY_BYTES]: what was loaded */
+	uint64_t failed;	/* u64: not 0 once an access failed, of which nobody has heard */
 
 	uint64_t next;		/* next line to claim; the first of what kernels change */
 	uint64_t seen;		/* last value read from taken */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * One-sided communication over a window: a node puts, and another waits in its
- * own memory. The window is mapped; queue.cuh has the calls for windows that need not be.
+ * own memory. The window is mapped, or trapped (ggas.cuh): then each put is packets of at most 64 bytes, and queue.cuh moves more at once.
  *
  *	__device__ int exchange(const ggas_window *at, uint32_t peer, const float *in, uint64_t round)
  *	{
@@ -31,8 +31,8 @@
  *
  * Result: GGAS_OK, the same for all callers but where said; GGAS_ERR_ARGUMENT
  * for a node or a range that the window does not have (nothing was stored), a
- * signal that is not aligned; GGAS_ERR_TIMEOUT of waits. The first failure
- * fills the window's report.
+ * signal that is not aligned; GGAS_ERR_TIMEOUT of waits, GGAS_ERR_LOST where an
+ * access that the host made for kernels of a GPU failed. The first failure fills the window's report.
  *
  * Remote atomics: ggas_atomic_* (with result) and ggas_red_* (without) of
  * vocab.h on ggas_pointer_of_node(), where the window has atomics.

@@ -57,6 +57,8 @@
  *   void ggas_fence_system()    a release of everything before and an acquire for everything after; a load
  *        after it may still overtake a store before it
  *   void ggas_settle()    the same, and this thread's stores and reductions are performed, in trapped windows of the executor too
+ *   bool ggas_access_failed()    an access that the host made for kernels of this GPU failed, to a node that is gone: what is loaded
+ *        from other hosts are ones from now on, and waits fail. For loops without waits. On the executor such an access ends the launch.
  *   void ggas_fence_sequential()    orders everything before with everything after, that too
  *   void ggas_fence_bulk()    parts this thread's accesses from bulk copies (cp.async.bulk, TMA) that it begins after
  *        it, or has waited for before it: these go another way to memory (the async proxy), which no acquire and no

@@ -195,6 +195,8 @@ GGAS_KERNEL(ggas_selftest_access, selftest_access)
 	const auto *window = reinterpret_cast<const ggas_window *>(args.window);
 	for (uint64_t round = 1; round <= args.rounds; round++) {
 		access_checks::one(args, window, round);
+		if (ggas_access_failed())
+			break;
 		ggas_store_release(reinterpret_cast<uint64_t *>(args.done), round);
 	}
 }

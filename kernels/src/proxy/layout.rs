@@ -69,13 +69,14 @@ pub struct ggas_proxy {
     pub taken: u64,
     pub answers: u64,
     pub bytes: u64,
+    pub failed: u64,
     pub next: u64,
     pub seen: u64,
     pub uses: [u64; 128usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ggas_proxy"][::core::mem::size_of::<ggas_proxy>() - 1072usize];
+    ["Size of ggas_proxy"][::core::mem::size_of::<ggas_proxy>() - 1080usize];
     ["Alignment of ggas_proxy"][::core::mem::align_of::<ggas_proxy>() - 8usize];
     [
         "Offset of field: ggas_proxy::lines",
@@ -90,14 +91,17 @@ const _: () = {
         "Offset of field: ggas_proxy::bytes",
     ][::core::mem::offset_of!(ggas_proxy, bytes) - 24usize];
     [
+        "Offset of field: ggas_proxy::failed",
+    ][::core::mem::offset_of!(ggas_proxy, failed) - 32usize];
+    [
         "Offset of field: ggas_proxy::next",
-    ][::core::mem::offset_of!(ggas_proxy, next) - 32usize];
+    ][::core::mem::offset_of!(ggas_proxy, next) - 40usize];
     [
         "Offset of field: ggas_proxy::seen",
-    ][::core::mem::offset_of!(ggas_proxy, seen) - 40usize];
+    ][::core::mem::offset_of!(ggas_proxy, seen) - 48usize];
     [
         "Offset of field: ggas_proxy::uses",
-    ][::core::mem::offset_of!(ggas_proxy, uses) - 48usize];
+    ][::core::mem::offset_of!(ggas_proxy, uses) - 56usize];
 };
 impl Default for ggas_proxy {
     fn default() -> Self {

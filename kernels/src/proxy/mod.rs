@@ -4,7 +4,7 @@
 //! at each address that may be trapped (`impl/vocab_cuda_trap.h`). Once a process has a window with trapped parts, its GPU's kernels are
 //! those of the second kind: they write what they want into a ring in host memory, and a thread here, the GPU's *proxy*, makes the accesses
 //! in the order of the ring. What holds for accesses of the executor holds for these, but for their failure: a kernel cannot be ended, so
-//! an access that fails gives ones, all later ones do at once, and who waits for the launch gets [`LaunchError::Access`].
+//! an access that fails gives ones, all later ones do at once, waits end by `GGAS_ERR_LOST`, and who waits for the launch gets [`LaunchError::Access`].
 
 mod arena;
 #[rustfmt::skip]

@@ -20,8 +20,9 @@ const INLINE: usize = 16;
 const ANSWERS_AT: usize = GGAS_PROXY_LINES as usize * LINE;
 const BYTES_AT: usize = ANSWERS_AT + GGAS_PROXY_ANSWERS as usize * ANSWER;
 const TAKEN_AT: usize = BYTES_AT + GGAS_PROXY_ANSWERS as usize * MOST;
-/// `taken` shares no cache line.
-const HOST_BYTES: usize = TAKEN_AT + 64;
+const FAILED_AT: usize = TAKEN_AT + 64;
+/// These two share no cache line.
+const HOST_BYTES: usize = FAILED_AT + 64;
 
 /// An access that a kernel asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Ring {
         let host = processor.alloc_host(HOST_BYTES)?;
         let kernels = processor.alloc(size_of::<ggas_proxy>())?;
         let at = |offset: usize| host.address() + offset as u64;
-        kernels.write_u64s(0, &[at(0), at(TAKEN_AT), at(ANSWERS_AT), at(BYTES_AT)])?;
+        kernels.write_u64s(0, &[0, TAKEN_AT, ANSWERS_AT, BYTES_AT, FAILED_AT].map(at))?;
         Ok(Ring { host, kernels })
     }
 
@@ -68,6 +69,11 @@ impl Ring {
     /// Lines that kernels have claimed: once they have ended, all of them are written.
     pub fn claimed(&self) -> Result<u64, MemoryError> {
         self.kernels.load_u64(std::mem::offset_of!(ggas_proxy, next))
+    }
+
+    /// Kernels see whether an access failed.
+    pub fn tell_failed(&self, failed: bool) {
+        self.put(FAILED_AT, failed.into());
     }
 
     fn word(&self, at: usize) -> u64 {

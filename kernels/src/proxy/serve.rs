@@ -117,6 +117,9 @@ impl Server {
                 access: format!("{} of {} bytes", command.kind, command.len()),
                 failed,
             });
+            if failed.is_some() {
+                self.ring.tell_failed(true);
+            }
         }
         if failed.is_some() {
             command.bytes.fill(0xff);
@@ -137,6 +140,7 @@ impl Server {
     /// Takes the first access that failed; of which kernels it was is for the caller to say.
     pub fn failure(&self, kernels: &str) -> Option<LaunchError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.ring.tell_failed(false);
         Some(LaunchError::Access {
             kernel: kernels.to_owned(),
             block: failed.block,

@@ -78,12 +78,14 @@ impl Gpu {
         let mut aligned = vec![0u64; image.len() / 8 + 2];
         // SAFETY: the vector has more bytes than the image, and they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), aligned.as_mut_ptr().cast(), image.len()) };
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the image is readable and zero-terminated; the driver checks what it holds and keeps no pointer.
-        let load = || unsafe { cuModuleLoadData(&mut raw, aligned.as_ptr().cast()) };
-        let result = gate().without_copiers(load);
-        self.check("cuModuleLoadData", result).map_err(|error| self.not_loadable(error))?;
-        let kernels = self.functions(raw)?;
+        let load = || {
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: the image is readable and zero-terminated; the driver checks what it holds and keeps no pointer.
+            let result = unsafe { cuModuleLoadData(&mut raw, aligned.as_ptr().cast()) };
+            self.check("cuModuleLoadData", result).map_err(|error| self.not_loadable(error))?;
+            Ok::<_, GpuError>((raw, self.functions(raw)?))
+        };
+        let (raw, kernels) = gate().without_copiers(load)?;
         let local = kernels.values().map(|kernel| kernel.local_bytes).max().unwrap_or(0);
         self.reserve_stack(local)?;
         let loaded = Loaded {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use extoll_abi::Atomic;
 use extoll_abi::bindings::EXTOLL_WINDOW_NODES;
 use ggas_device::{
-    DeviceError, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out, trace_of,
+    DeviceError, Kind, PAGE, PeerEnd, Place, SmfuMap, SmfuWindow, Span, copy_in, copy_out, trace_of,
 };
 use ggas_gpu::GpuError;
 use ggas_kernels::trap::{NoAtomics, Trap, TrapError, TrapTarget};
@@ -117,7 +117,7 @@ pub(crate) struct CardParts {
     own: Own,
     pub(crate) smfu: Arc<dyn SmfuWindow>,
     /// Memory of the own part on a GPU, which the unit lets go of first.
-    _memory: Option<Arc<KernelMem>>,
+    _memory: Option<Arc<GpuPart>>,
     pub(crate) rank: usize,
     stride: usize,
     /// On all parts.
@@ -234,7 +234,7 @@ enum Own {
     /// In memory of the device: where the host has it, and where kernels do.
     Device(NonNull<u8>, Mapped),
     /// In memory of the GPU that its kernels run on.
-    Gpu(Arc<KernelMem>),
+    Gpu(Arc<GpuPart>),
 }
 
 // SAFETY: the pointer is to memory of the device that lives as long as the parts; all access to it is atomic.
@@ -288,7 +288,11 @@ impl Parts {
             }
         };
         let own = match (&memory, smfu.own()) {
-            (Some(memory), _) => Own::Gpu(memory.clone()),
+            (Some(part), _) => Own::Gpu(part.clone()),
+            (None, Some(own)) if node.info().kind == Kind::Sim => {
+                // SAFETY: as above.
+                Own::Device(own, unsafe { processor.map_host(own.as_ptr(), stride) }?)
+            }
             (None, Some(own)) => {
                 // SAFETY: as above.
                 Own::Device(own, unsafe { processor.map_device(own.as_ptr(), stride) }?)
@@ -303,17 +307,35 @@ impl Parts {
 }
 
 /// What the unit gives, and this node's part where it is GPU memory.
-type Opened = (Arc<dyn SmfuWindow>, Option<Arc<KernelMem>>);
+type Opened = (Arc<dyn SmfuWindow>, Option<Arc<GpuPart>>);
+
+/// A part in GPU memory. It begins with a page, as a unit wants that has several.
+struct GpuPart {
+    memory: KernelMem,
+    start: usize,
+}
+
+impl GpuPart {
+    fn new(processor: &Processor, len: usize) -> Result<GpuPart, MemoryError> {
+        let memory = processor.alloc(len + PAGE)?;
+        let start = (memory.address() as usize).next_multiple_of(PAGE) - memory.address() as usize;
+        Ok(GpuPart { memory, start })
+    }
+
+    fn address(&self) -> u64 {
+        self.memory.address() + self.start as u64
+    }
+}
 
 /// Takes the unit: with memory of the GPU that kernels run on where the card has a way there, else with the device's.
 fn open(node: &Node, mut map: SmfuMap, processor: &Processor) -> Result<Opened, WindowError> {
     if let Some(gpu) = gpu_of(processor) {
         let len = map.part_bytes as usize;
-        let memory = Arc::new(processor.alloc(len)?);
-        map.local = Some(Span { address: memory.address(), len, place: Place::Gpu(gpu) });
+        let part = Arc::new(GpuPart::new(processor, len)?);
+        map.local = Some(Span { address: part.address(), len, place: Place::Gpu(gpu) });
         // SAFETY: the memory is kept beside the window, and dropped behind it.
         match unsafe { node.device().map_smfu(&map) } {
-            Ok(smfu) => return Ok((Arc::from(smfu), Some(memory))),
+            Ok(smfu) => return Ok((Arc::from(smfu), Some(part))),
             Err(error) => tracing::info!("a window's part is in host memory, not on the GPU: {error}"),
         }
         map.local = None;
@@ -340,7 +362,7 @@ impl CardParts {
     pub(crate) fn local(&self) -> u64 {
         match &self.own {
             Own::Device(_, mapped) => mapped.address(),
-            Own::Gpu(memory) => memory.address(),
+            Own::Gpu(part) => part.address(),
         }
     }
 
@@ -356,7 +378,7 @@ impl CardParts {
             _ if rank != self.rank => self.smfu.load(at.in_window(rank) as u64, into, ANSWER)?,
             // SAFETY: the range is inside the part, which the unit's window keeps.
             Own::Device(own, _) => unsafe { copy_out(own.as_ptr().add(at.offset), into) },
-            Own::Gpu(memory) => memory.read(at.offset, into)?,
+            Own::Gpu(part) => part.memory.read(part.start + at.offset, into)?,
         }
         Ok(())
     }
@@ -367,7 +389,7 @@ impl CardParts {
             _ if rank != self.rank => self.smfu.store(at.in_window(rank) as u64, from)?,
             // SAFETY: as above.
             Own::Device(own, _) => unsafe { copy_in(from, own.as_ptr().add(at.offset)) },
-            Own::Gpu(memory) => memory.write(at.offset, from)?,
+            Own::Gpu(part) => part.memory.write(part.start + at.offset, from)?,
         }
         Ok(())
     }

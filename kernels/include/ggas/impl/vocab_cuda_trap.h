@@ -94,6 +94,14 @@ GGAS_FN void copy_trapped(void *to, const void *from, uint64_t bytes, uint64_t s
 
 } /* namespace ggas_impl */
 
+/* Some access that the host made failed, of this GPU's kernels. */
+GGAS_FN bool ggas_access_failed()
+{
+	if (!ggas_proxy_here_now.bytes)
+		return false;
+	return ggas_impl::near_load_relaxed(reinterpret_cast<const uint64_t *>(ggas_impl::proxy_here()->failed)) != 0;
+}
+
 /* Stores of a GPU are performed behind a fence; those of the host it says. */
 GGAS_FN void ggas_settle()
 {
@@ -116,6 +124,8 @@ template <class T> GGAS_FN T trapped_atomic(T *, uint32_t, T, T) { return T(); }
 template <class T> GGAS_FN void trapped_reduce(T *, uint32_t, T) {}
 GGAS_FN void copy_trapped(void *, const void *, uint64_t, uint64_t, uint64_t) {}
 } /* namespace ggas_impl */
+
+GGAS_FN constexpr bool ggas_access_failed() { return false; }
 
 /* Stores of a GPU are performed behind a fence. */
 GGAS_FN void ggas_settle() { ggas_fence_system(); }

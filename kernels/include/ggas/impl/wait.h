@@ -46,7 +46,8 @@ GGAS_COLD void write_report(ggas_report *report, uint32_t status, uint32_t kind,
  * again() pauses, and once the time is over writes the report (the first waiter
  * that fails wins) and returns GGAS_ERR_TIMEOUT. The clock is read on every
  * 16th round only, the first time on the 16th: reading it costs a GPU as much as
- * a poll, and a wait may last that much longer. `report` may be 0.
+ * a poll, and a wait may last that much longer. It returns GGAS_ERR_LOST once an access that the host made for these kernels has failed.
+ * `report` may be 0.
  */
 class ggas_wait {
 public:
@@ -67,6 +68,11 @@ public:
 		if (attempt_ == 16)
 			start_ = ggas_time_ns();
 		uint64_t waited = ggas_time_ns() - start_;
+		/* What is waited for may be an answer to what was not made. */
+		if (ggas_access_failed()) {
+			fail(GGAS_ERR_LOST, reinterpret_cast<uint64_t>(address), expected, seen, waited);
+			return GGAS_ERR_LOST;
+		}
 		if (waited < timeout_)
 			return GGAS_OK;
 		fail(GGAS_ERR_TIMEOUT, reinterpret_cast<uint64_t>(address), expected, seen, waited);
