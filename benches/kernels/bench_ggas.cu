@@ -76,7 +76,7 @@ static GGAS_FN void copy_strided(ggas_u128 *to, const ggas_u128 *from, uint64_t 
 	uint64_t end = (number() + 1) * each < count ? (number() + 1) * each : count;
 
 	for (uint64_t i = number() * each; i < end; i++)
-		to[i] = from[i];
+		ggas_write(to + i, ggas_read(from + i));
 }
 
 /* One copy to (store) or from (load) the other node per round. The time includes the fence that makes stores
@@ -139,9 +139,9 @@ template <bool Load> static GGAS_FN int value_rounds(const bench_ggas_values &ar
 			watch.begin(i);
 		for (uint64_t k = number(); k < args.count; k += all_threads()) {
 			if (Load)
-				local[k] = remote[k * args.step];
+				local[k] = ggas_read(remote + k * args.step);
 			else
-				remote[k * args.step] = local[k];
+				ggas_write(remote + k * args.step, local[k]);
 		}
 		ggas_fence();
 		if (int error = ggas_sync_grid(group))

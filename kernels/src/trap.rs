@@ -61,6 +61,12 @@ pub trait TrapTarget: Send + Sync {
         Ok(())
     }
 
+    /// Does what there is to do for what lies there: called again and again while kernels of a GPU run, between their accesses. Whether
+    /// anything moved.
+    fn attend(&self) -> bool {
+        false
+    }
+
     /// What lies at `offset`, for messages.
     fn place(&self, offset: u64) -> String;
 }
@@ -245,6 +251,15 @@ pub(crate) fn settle() -> Result<(), Failed> {
         let Some(target) = &*target else { return Ok(()) };
         target.settle().map_err(|source| Failed { place: "a trapped window".to_owned(), source })
     })
+}
+
+/// Does what there is to do for all ranges; whether anything moved.
+pub(crate) fn attend() -> bool {
+    let attend = |entry: &Arc<Entry>| {
+        let target = entry.target.read().unwrap_or_else(PoisonError::into_inner);
+        target.as_ref().is_some_and(|target| target.attend())
+    };
+    TABLE.load().iter().fold(false, |moved, entry| moved | attend(entry))
 }
 
 /// Whether any range is trapped.

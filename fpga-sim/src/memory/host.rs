@@ -79,7 +79,8 @@ impl HostMemory {
         };
         let span = Span { start: address, end, copier };
         let conflicts = |s: &Span| s.copier != copier && s.start < end && s.end > address;
-        if state.table.spans.iter().any(conflicts) {
+        if let Some(other) = state.table.spans.iter().find(|span| conflicts(span)) {
+            tracing::debug!("{len} bytes at {address:#x} of copier {copier:?} conflict with {other:?}");
             return Err(bad);
         }
         let at = state.declared.partition_point(|s| s.start <= address);

@@ -14,7 +14,7 @@ pub(super) struct Table {
 }
 
 /// A disjoint piece of the table; `copier` is none for host memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) end: u64,

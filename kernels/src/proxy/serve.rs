@@ -77,13 +77,16 @@ impl Server {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Until nothing has come for so long that it is time to look whether kernels still run.
+    /// Until something has moved, or nothing for so long that it is time to look whether kernels still run.
     fn serve_a_while(&self) {
         let beside = self.running.load(Ordering::Relaxed) > 0;
         let ladder = if beside { BESIDE_KERNELS } else { ALONE };
         let mut backoff = Backoff::on(ladder, Clock::REAL, Duration::from_millis(5));
-        while self.serve() == 0 {
-            if self.stopped.load(Ordering::Acquire) || backoff.pause().is_err() {
+        loop {
+            let made = self.serve() > 0;
+            // What was stored leaves at once, and what comes to these kernels is taken: nobody else here is awake for it.
+            let moved = (made || beside) && trap::attend();
+            if made || moved || self.stopped.load(Ordering::Acquire) || backoff.pause().is_err() {
                 return;
             }
             if !beside && self.running.load(Ordering::Relaxed) > 0 {

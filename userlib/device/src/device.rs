@@ -285,6 +285,12 @@ pub trait SmfuWindow: Debug + Send + Sync {
     /// As for [`store`](Self::store), and where the word is not aligned, or the unit has none.
     fn reduce(&self, offset: u64, atomic: Atomic) -> Result<(), DeviceError>;
 
+    /// Does what there is to do for the device, sends what stores left, and takes what came: for who makes accesses for others, and looks
+    /// for the next one meanwhile. Whether anything moved. Nothing on a card.
+    fn attend(&self) -> bool {
+        false
+    }
+
     /// The process that serves the part at `offset`, if the device knows that it is gone: accesses there fail. A card does not
     /// know.
     fn lost(&self, _offset: u64) -> Option<LostPeer> {

@@ -222,6 +222,10 @@ impl TrapTarget for Trapped {
         (0..).zip(&self.stores).map(settle).fold(Ok(()), Result::and)
     }
 
+    fn attend(&self) -> bool {
+        self.smfu.attend()
+    }
+
     fn place(&self, offset: u64) -> String {
         let member = offset / self.stride;
         let node = self.nodes.get(member as usize).map_or("none".to_owned(), u16::to_string);
@@ -364,6 +368,15 @@ impl CardParts {
             Own::Device(_, mapped) => mapped.address(),
             Own::Gpu(part) => part.address(),
         }
+    }
+
+    /// What memory this node's part is.
+    pub(crate) fn place(&self) -> Place {
+        let buffer = match &self.own {
+            Own::Device(..) => None,
+            Own::Gpu(part) => part.memory.device_buffer(),
+        };
+        buffer.map_or(Place::Host, |buffer| Place::Gpu(buffer.gpu().clone()))
     }
 
     /// The first of `parts` parts whose process died, as far as the device knows.

@@ -132,7 +132,8 @@ impl Parts {
     /// Part `rank` as the card sees it.
     pub(crate) fn span(&self, rank: usize, stride: usize, len: usize) -> Span {
         let place = match self {
-            Parts::Host(..) | Parts::Card(_) => Place::Host,
+            Parts::Host(..) => Place::Host,
+            Parts::Card(card) => card.place(),
             Parts::Gpus(window, _) => window.gpu(rank).map_or(Place::Host, |gpu| Place::Gpu(gpu.clone())),
             Parts::Apart { first, parts, .. } => match Parts::apart_of(*first, parts, rank).device_buffer() {
                 Some(buffer) => Place::Gpu(buffer.gpu().clone()),

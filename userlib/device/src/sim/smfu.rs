@@ -258,6 +258,10 @@ impl SmfuWindow for Window {
         self.node.nic.smfu_load_unless(at, into, timeout, &is_gone).map_err(failed)
     }
 
+    fn attend(&self) -> bool {
+        self.node.nic.progress()
+    }
+
     fn atomics(&self) -> bool {
         true
     }

@@ -24,7 +24,7 @@ struct Call {
 const NAME: &CStr = c"gmpi_run_on_cpu";
 static SIZE: u64 = size_of::<Call>() as u64;
 static KERNELS: &[(HostKernel, &u64)] = &[(HostKernel::new(NAME, call, size_of::<Call>()), &SIZE)];
-static IMAGE: Image = Image::new(&[], KERNELS);
+static IMAGE: Image = Image::new(&[], &[], KERNELS);
 
 /// Most bytes of a kernel's arguments, as on GPUs.
 const MOST_ARGS: usize = 32_764;
