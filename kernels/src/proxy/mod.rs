@@ -84,7 +84,7 @@ impl Serving {
             }
         };
         let mut users = lock(&proxy.users);
-        if users.0 == 0 {
+        if users.1.is_none() {
             users.1 = Some(proxy.server.clone().spawn(ordinal)?);
         }
         users.0 += 1;
@@ -96,7 +96,9 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let mut users = lock(&self.0.users);
         users.0 -= 1;
-        if users.0 == 0 {
+        // Kernels that run still would wait for answers for ever; theirs are failures now, and the thread goes on for the next window.
+        let runs = self.0.server.running.load(Ordering::Relaxed) > 0;
+        if users.0 == 0 && !runs {
             self.0.server.stop();
             if let Some(thread) = users.1.take() {
                 // It panics nowhere; and nothing is to be told of it here.
