@@ -41,8 +41,9 @@ pub(super) struct Unread<G> {
     pub until: Instant,
 }
 
-/// So long the end of writes to peers that are gone is waited for. The end of a process comes at once; of a host that is cut off the
-/// system may hear nothing for a quarter of an hour, and the card's reports of later commands wait for this one.
+/// So long the end of writes to peers that are gone is waited for, from when the wire was told of that. The end of a process comes at once;
+/// of a host that is cut off the system may hear nothing for a quarter of an hour, and the card's reports of later commands wait for this
+/// one.
 pub(super) const UNWRITTEN: Duration = Duration::from_secs(10);
 
 /// What this process may read of a peer, or what one wrote.
@@ -162,6 +163,15 @@ impl<G> Long<G> {
             | !self.incoming.released.is_empty()
             | !self.landings.wanted.is_empty()
             | !self.unread.is_empty()
+    }
+
+    /// The wire was told only now that the process at a node is gone: from here on it has its time to end what it sends there.
+    pub fn await_ends(&mut self, node: u16, now: Instant) {
+        let until = now + UNWRITTEN;
+        let unwritten = self.unwritten.values_mut().filter(|unwritten| unwritten.node == node);
+        unwritten.for_each(|unwritten| unwritten.until = Some(until));
+        let unread = self.unread.iter_mut().filter(|unread| unread.node == node);
+        unread.for_each(|unread| unread.until = until);
     }
 
     /// Whether something of the process with this ticket is still read, or its card has to say what to do with it.

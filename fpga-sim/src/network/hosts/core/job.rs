@@ -22,6 +22,7 @@ pub(super) struct Words<P> {
 }
 
 struct Parted<P> {
+    node: u16,
     peer: P,
     message: Option<Vec<u8>>,
     until: Instant,
@@ -127,7 +128,7 @@ impl<W: Wire> Core<W> {
             let head = Head { ticket, taken: link.taken };
             let message = Some([&head.bytes()[..], &Word::Farewell.bytes()].concat());
             let until = self.clock.now() + self.meetings.bounds.beat;
-            self.words.parted.push(Parted { peer, message, until });
+            self.words.parted.push(Parted { node, peer, message, until });
             self.tell_words();
         }
     }
@@ -138,6 +139,7 @@ impl<W: Wire> Core<W> {
             if let Err(error) = self.wire.remove(parted.peer) {
                 tracing::debug!("{error}");
             }
+            self.long.await_ends(parted.node, now);
         }
         self.words.parted.iter().map(|parted| parted.until).min()
     }

@@ -271,13 +271,13 @@ impl<W: Wire> Core<W> {
     }
 
     /// Asks the wire again whether it still reads what was granted to peers that have no claim to it any more; when to do so at the
-    /// latest.
+    /// latest. At a look, `now`, the wire has been told who is gone, and then what takes too long is let go.
     #[cold]
-    pub(super) fn ask_unread(&mut self, now: Instant) -> Option<Instant> {
+    pub(super) fn ask_unread(&mut self, now: Option<Instant>) -> Option<Instant> {
         let Core { wire, long, .. } = self;
         for mut unread in std::mem::take(&mut long.unread) {
             unread.grants.retain(|grant| !wire.revoke(*grant));
-            if !unread.grants.is_empty() && unread.until > now {
+            if !unread.grants.is_empty() && now.is_none_or(|now| unread.until > now) {
                 long.unread.push(unread);
                 continue;
             }

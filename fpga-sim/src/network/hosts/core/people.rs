@@ -202,7 +202,7 @@ impl<W: Wire> Core<W> {
         });
         self.hear_news();
         let next = self.meetings.next.into_iter().chain(self.see_parted_off(now)); // what was heard may be due sooner
-        next.chain(self.give_up_unwritten(now)).chain(self.ask_unread(now)).min()
+        next.chain(self.give_up_unwritten(now)).chain(self.ask_unread(Some(now))).min()
     }
 
     /// What the lobby has to do.

@@ -157,7 +157,7 @@ impl<W: Wire> Core<W> {
             self.open_landings();
         }
         if !self.long.unread.is_empty() {
-            self.ask_unread(self.clock.now());
+            self.ask_unread(None);
         }
         self.tell_owed();
         self.see_off();

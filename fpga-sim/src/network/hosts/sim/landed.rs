@@ -1,16 +1,22 @@
 //! Payloads that are written, in networks of two.
 
+use std::time::Duration;
+
 use super::SECOND;
 use super::net::{Came, Goes};
-use super::world::World;
-use crate::network::hosts::grants::WRITE;
+use super::world::{EVER, SILENCE, World};
+use crate::network::hosts::events::Bounds;
+use crate::network::hosts::grants::{UNWRITTEN, WRITE};
 use crate::network::hosts::landing::LANDS;
 use crate::network::hosts::message::{self, LEAST};
 use crate::packet::Kind;
 
 /// Two processes; the second one has given the first one a landing.
 fn landed(seed: u64) -> World {
-    let mut world = World::new(2, seed);
+    landed_in(World::new(2, seed))
+}
+
+fn landed_in(mut world: World) -> World {
     world.messages.borrow_mut().later = 0;
     (0..2).for_each(|node| world.start(node));
     world.post_payload((0, 1), Kind::Put, LEAST, 1);
@@ -79,6 +85,30 @@ fn memory_for_a_peer_that_is_gone_is_given_back_when_the_write_is_over() {
         assert_eq!(world.is_given_back(tag), ends, "seed {seed}");
         world.run(since + 17 * SECOND);
         assert!(world.is_given_back(tag), "seed {seed}");
+    }
+}
+
+/// Of a rank that leaves the wire hears a beat later than the process, or later still, where that one stands still.
+#[test]
+fn memory_for_a_rank_that_left_is_given_back_when_the_wire_had_its_time() {
+    let cases = (0..20).flat_map(|seed| [LEAST, LANDS + 1].map(|len| (seed, len)));
+    for ((seed, len), stands) in cases.flat_map(|case| [(case, 0), (case, 12)]) {
+        let mut world = World::new(2, seed);
+        (world.job, world.papers) = (true, Some(Duration::ZERO));
+        let mut world = landed_in(world);
+        world.messages.borrow_mut().reads_on = true;
+        world.leave(1);
+        world.processes[1].still_until = EVER;
+        let tag = world.post_payload((0, 1), Kind::Put, len, 1);
+        let since = world.now();
+        world.run(since + SECOND / 10);
+        assert!(world.left.contains(&(0, 1)), "seed {seed}");
+        world.processes[0].still_until = since + stands * SECOND;
+        let hears = since + Bounds::of(SILENCE).beat.max(stands * SECOND);
+        world.run(hears + UNWRITTEN - SECOND / 5);
+        assert!(!world.is_given_back(tag), "seed {seed}, {len} bytes, {stands} s");
+        world.run(hears + UNWRITTEN + SECOND / 5);
+        assert!(world.is_given_back(tag), "seed {seed}, {len} bytes, {stands} s");
     }
 }
 

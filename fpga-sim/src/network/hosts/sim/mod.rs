@@ -8,7 +8,7 @@
 //! * there, who has left properly, with all that it sent taken, is taken for lost by nobody, but by those of a job without rank 0 to which
 //!   it had no way;
 //! * long payloads are read, and written, as they were when they were sent, and memory that was given back is read by nobody: of writes
-//!   not before the wire has ended them, or 10 s after their peer went; landings keep their addresses;
+//!   not before the wire has ended them, or 10 s after it was told that their peer went; landings keep their addresses;
 //! * whom a write does not reach is taken for lost;
 //! * when all is quiet no packet waits, who has not lost each other reaches each other, and leaving loses nothing.
 //!

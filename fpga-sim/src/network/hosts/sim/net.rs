@@ -117,6 +117,8 @@ pub struct Messages {
     pub grants: HashMap<u64, (usize, u64, usize)>,
     /// The same, which was taken back while the wire was still reading there.
     pub still_read: HashMap<u64, (usize, u64, usize)>,
+    /// The wire never ends what it sends of memory that was taken back.
+    pub reads_on: bool,
     pub last: u64,
     /// Reads that begin.
     pub begun: Vec<u64>,
@@ -288,7 +290,7 @@ impl Wire for SimWire {
             // SAFETY: a source, which lives as long as the world.
             let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
             assert!(!bytes.contains(&REUSED), "memory was given back that is still read");
-            if messages.later > 0 && messages.random.bool() {
+            if messages.reads_on || messages.later > 0 && messages.random.bool() {
                 messages.still_read.insert(grant, gone);
                 return false;
             }
