@@ -78,8 +78,10 @@ pub(super) enum News {
     Broke { node: u16 },
     /// The process is gone, and nothing that comes from it counts.
     Gone { node: u16, end: End },
-    /// What waits for the node has to be tried again.
+    /// A meeting is over, or there is none: what waits for the node has to be tried again.
     Settled { node: u16 },
+    /// The same while a call goes on: who is met by it has the ticket of that call.
+    Unanswered { node: u16 },
 }
 
 /// How a process ended.

@@ -70,7 +70,7 @@ impl Meetings {
                 Some(until) if until > now => next = next.into_iter().chain([until]).min(),
                 Some(_) => {
                     of.silent = true;
-                    self.news.push(News::Settled { node });
+                    self.news.push(News::Unanswered { node });
                 }
             }
         }

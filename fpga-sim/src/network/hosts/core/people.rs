@@ -72,6 +72,7 @@ impl<W: Wire> Core<W> {
                 }
                 self.settled(node);
             }
+            News::Unanswered { node } => self.settled(node),
         }
     }
 
