@@ -276,14 +276,7 @@ impl World {
                     self.step(to);
                 }
             }
-            Event::Step(who) => {
-                let still = self.processes[who].still_until;
-                if still > self.now() {
-                    self.plan(still, Event::Step(who));
-                } else {
-                    self.step(who);
-                }
-            }
+            Event::Step(who) => self.wake(who),
             Event::Hub { to, says } => self.hear_hub(to, says),
             Event::Knows { who, gone, since } => self.check_knows(who, gone, since),
             Event::Program(who) => self.run_program(who),

@@ -162,7 +162,7 @@ impl World {
             let Some((of, address, len)) = granted.filter(|(of, ..)| *of == read.of) else {
                 // It was taken back: who reads is taken for lost, or will be.
                 self.messages.borrow_mut().fail(number);
-                return self.step(read.by);
+                return self.wake(read.by);
             };
             assert!(
                 read.piece.offset as usize + read.piece.len <= len,
@@ -175,7 +175,7 @@ impl World {
             let at = self.delay();
             return self.plan(at, Event::Read { number, bytes: Some(bytes), from: of, to: read.by });
         }
-        self.step(read.by);
+        self.wake(read.by);
     }
 
     /// A card takes a packet with a long payload.

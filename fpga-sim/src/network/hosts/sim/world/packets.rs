@@ -146,11 +146,11 @@ impl World {
             }
             Some(Goes::Write(landed)) if alive && !self.messages.borrow_mut().breaks() => {
                 self.messages.borrow_mut().land((from, to), landed);
-                self.step(from);
+                self.wake(from);
             }
             Some(Goes::Write(landed)) => {
                 self.messages.borrow_mut().lose((from, to), landed);
-                return self.step(from);
+                return self.wake(from);
             }
             _ => return,
         }

@@ -161,6 +161,15 @@ impl World {
         self.tell_end(who, host_lives);
     }
 
+    /// Runs a process, once it does not stand still any more.
+    pub fn wake(&mut self, who: usize) {
+        let still = self.processes[who].still_until;
+        match still > self.now() {
+            true => self.plan(still, Event::Step(who)),
+            false => self.step(who),
+        }
+    }
+
     /// Runs a process: its lobby and its card.
     pub fn step(&mut self, who: usize) {
         match &self.processes[who] {
