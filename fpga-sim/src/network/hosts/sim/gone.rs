@@ -131,6 +131,28 @@ fn packets_for_silent_hosts_one_after_the_other_wait_for_one_call() {
     world.check_quiet();
 }
 
+/// Beside a silent host packets wait for no call that is not answered soon, and that one goes on.
+#[test]
+fn who_is_met_late_beside_a_silent_host_is_heard() {
+    let mut world = World::new(3, 1);
+    world.messages.borrow_mut().later = 0;
+    [0, 2].into_iter().for_each(|node| world.start(node));
+    world.cuts.cut(0, 1, EVER);
+    world.post(0, 1, Kind::Notification);
+    world.run(6 * SECOND);
+    world.cuts.cut(0, 2, 8 * SECOND);
+    world.post(0, 2, Kind::Notification);
+    world.run(8 * SECOND);
+    assert_eq!(world.processes[0].core().counts.thrown_away, 2);
+    world.run(10 * SECOND);
+    assert!(world.processes[0].core().is_open(2));
+    world.post(0, 2, Kind::Notification);
+    world.post(1, 0, Kind::Notification);
+    world.run(11 * SECOND);
+    assert_eq!([world.count_came(0, 1), world.count_came(1, 0)], [1, 1]);
+    world.check_quiet();
+}
+
 /// The packets of a put that was posted where nobody was met.
 fn put_of(world: &mut World) -> [Packet; 3] {
     const LEN: u32 = 100;

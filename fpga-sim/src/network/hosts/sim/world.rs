@@ -49,10 +49,12 @@ pub enum Event {
         from: usize,
         to: usize,
     },
+    /// A call, which began then.
     Syn {
         from: usize,
         on: Connection,
         node: u16,
+        since: Duration,
     },
     Connected {
         to: usize,
@@ -259,7 +261,7 @@ impl World {
             Event::LastRead { from, to } => {
                 self.messages.borrow_mut().read_sources(|a, b| (a, b) == (from, to));
             }
-            Event::Syn { from, on, node } => self.syn(from, on, node),
+            Event::Syn { from, on, node, since } => self.syn(from, on, node, since),
             Event::Connected { to, on, through } => {
                 if self.processes[to].still_until > self.now() {
                     let still = self.processes[to].still_until;

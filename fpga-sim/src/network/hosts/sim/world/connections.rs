@@ -1,10 +1,14 @@
 //! Connections of lobbies: calls, what is said, and ends.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use super::super::net::{Item, Tcp};
 use super::{Event, SILENCE, World};
 use crate::network::hosts::events::{Connection, Out};
+
+/// When TCP calls again behind a call that nobody answers, while a meeting may last.
+const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
 impl World {
     pub(super) fn put_on(&mut self, tcp: usize, end: usize, item: Item) {
@@ -13,13 +17,19 @@ impl World {
         self.plan(at, Event::Item { tcp, end });
     }
 
-    pub(super) fn syn(&mut self, from: usize, on: Connection, node: u16) {
+    /// Where nobody answers the system calls again, as TCP does, until the call has lasted for as long as a meeting may.
+    pub(super) fn syn(&mut self, from: usize, on: Connection, node: u16, since: Duration) {
+        if !self.processes[from].alive {
+            return;
+        }
         let (now, here) = (self.now(), self.processes[from].node);
         let host_is_down = self.crashed.keys().any(|who| self.processes[*who].node == node);
         if self.cuts.heals(here, node, now).is_some() || host_is_down && self.at[usize::from(node)].is_none()
         {
-            let at = now + SILENCE;
-            return self.plan(at, Event::Connected { to: from, on, through: None });
+            return match AGAIN.into_iter().map(|after| since + after).find(|at| *at > now) {
+                Some(at) => self.plan(at, Event::Syn { from, on, node, since }),
+                None => self.plan(since + SILENCE, Event::Connected { to: from, on, through: None }),
+            };
         }
         let through = self.at[usize::from(node)].map(|to| {
             let tcp = Tcp { ends: [from, to], names: [None; 2], on_way: Default::default() };
@@ -73,7 +83,7 @@ impl World {
         match out {
             Out::Call(node, on) => {
                 let at = self.delay();
-                self.plan(at, Event::Syn { from: who, on, node });
+                self.plan(at, Event::Syn { from: who, on, node, since: at });
             }
             Out::Say(on, body) => {
                 if let Some((tcp, end)) = self.processes[who].open.get(&on).copied() {
