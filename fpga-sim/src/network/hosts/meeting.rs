@@ -362,7 +362,8 @@ impl Meetings {
         Ok(papers)
     }
 
-    /// A process says for the first time who it is. Where two call each other at once the lower node's call counts.
+    /// A process says for the first time who it is. Where two call each other at once the lower node's call counts, if it is through: else
+    /// the other side knows nothing of it, and it may never be, as where a firewall lets calls through one way.
     fn called(&mut self, on: Connection, hello: &Hello, now: Instant) -> io::Result<()> {
         let (node, process) = (hello.from, hello.incarnation);
         if hello.to != self.me {
@@ -381,7 +382,9 @@ impl Meetings {
         let known = &mut self.nodes[usize::from(node)];
         known.silent = false; // also where its call is not the one that counts
         match &known.state {
-            State::Calling { .. } if self.me < node => return self.refuse(on, node, Answer::Busy),
+            State::Calling { stage: Calling::Hello | Calling::Papers { .. }, .. } if self.me < node => {
+                return self.refuse(on, node, Answer::Busy);
+            }
             State::Up(up) if up.process == process => return self.refuse(on, node, Answer::Busy),
             _ if self.leaving => return self.refuse(on, node, Answer::Busy),
             State::Up(_) => self.gone(node, End::Lost), // its place is another's: it cannot live

@@ -109,6 +109,35 @@ fn a_silent_host_is_called_again_while_it_is_wanted() {
     assert_eq!(meetings.want(1, begin + 300 * SECOND), Want::Wait);
 }
 
+/// Of two calls at once that of the lower node counts, unless the other one alone is through.
+#[test]
+fn a_call_is_taken_while_the_own_one_is_not_through() {
+    let begin = Instant::now();
+    for through in [false, true] {
+        let mut meetings = meetings(true, begin);
+        assert_eq!(meetings.want(1, begin), Want::Wait);
+        let own = call(&mut meetings).unwrap();
+        if through {
+            meetings.connected(own, begin);
+        }
+        let on = meetings.accepted(HOST, begin);
+        let hello = Hello { from: 1, to: 0, answer: Answer::Come, incarnation: 5 };
+        meetings.heard(on, &hello.bytes(1), begin).unwrap();
+        let says = |out: &Out| if let Out::Say(to, body) = out { Some((*to, body.clone())) } else { None };
+        let answer = meetings.out.iter().filter_map(says).find(|(to, _)| *to == on);
+        let answer = Hello::of(&answer.unwrap().1).unwrap().answer;
+        assert_eq!(answer, if through { Answer::Busy } else { Answer::Come });
+        assert_eq!(closed(&mut meetings), [if through { on } else { own }]);
+        let papers = Papers { ticket: 5, provider: "tcp".to_owned(), address: vec![1; 16] };
+        meetings.heard(on, &papers.bytes(), begin).unwrap();
+        let met = |news: &News| matches!(news, News::Met { node: 1, .. });
+        assert_eq!(meetings.news.iter().any(met), !through);
+        // What becomes of the own call then matters no more.
+        meetings.broke(own, begin);
+        assert_eq!(meetings.news.iter().any(|news| matches!(news, News::Settled { .. })), through);
+    }
+}
+
 /// The processes of a job know each other by their numbers.
 #[test]
 fn a_process_of_another_run_of_the_job_is_not_met() {
