@@ -104,7 +104,7 @@ pub fn nvcc(context: &Context) -> Result<String> {
 /// The vocabulary as compiled for windows whose parts the host accesses, which a build may have left out.
 fn accesses_by_the_host(context: &Context, nvcc: &Path) -> Result<()> {
     let mut command = Command::new(nvcc);
-    command.args(["-std=c++17", "--Ofast-compile=max", "--expt-relaxed-constexpr", "-DGGAS_PROXY=1"]);
+    command.args(["-std=c++17", "--expt-relaxed-constexpr", "-DGGAS_PROXY=1"]);
     command.args([
         "-ptx",
         "-arch=compute_90",
