@@ -129,7 +129,8 @@ mod tests {
         let memory = gpu.alloc(PAGE).unwrap();
         let part = Span { address: memory.address(), len: PAGE, place: Place::Gpu(gpu.clone()) };
         let (stride, part_bytes) = (PAGE as u64, PAGE as u64);
-        let map = |local| SmfuMap { nodes: vec![0, 1], stride, part_bytes, local, uncached: false };
+        let map =
+            |local| SmfuMap { nodes: vec![0, 1], stride, part_bytes, local, uncached: false, window: None };
         let devices = [0, 1].map(|node| network.device(node).unwrap());
         // SAFETY: the memory is dropped behind the windows.
         let far = unsafe { devices[1].map_smfu(&map(Some(part))) }.unwrap();
