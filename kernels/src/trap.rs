@@ -1,5 +1,5 @@
 //! Trapped addresses: each access by kernels is a call, as an access to a card's BAR is a packet. On the CPU executor the thread that makes
-//! the access makes the call; for kernels of a GPU a thread of the host does ([`proxy`](crate::proxy)).
+//! the access makes the call; for kernels of a GPU a thread of the host does (`src/proxy`).
 //!
 //! Only the accesses of `vocab.h`, and what is built on them, are calls. There is no memory behind the addresses, so plain
 //! C++ accesses, and those of the host, end the process by a fault: none passes unseen.

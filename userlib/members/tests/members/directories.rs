@@ -159,7 +159,7 @@ fn tables_of_another_version() {
     let mut other = good.clone();
     other[8..12].copy_from_slice(&4u32.to_le_bytes());
     write(&members, &other).expect("a table");
-    refused(&mut one, "networks of version 4, networks of version 8 here");
+    refused(&mut one, "networks of version 4, networks of version 9 here");
     for len in [0, 1, 100, 4096, good.len() - 1, good.len() + 1, good.len() + 4096, 1 << 20] {
         write(&members, &good).expect("a table");
         OpenOptions::new()
@@ -174,7 +174,7 @@ fn tables_of_another_version() {
         let mut other = good.clone();
         other[at..at + 4].copy_from_slice(&value.to_le_bytes());
         write(&members, &other).expect("a table");
-        refused(&mut one, "networks of version 8, networks of version 8 here");
+        refused(&mut one, "networks of version 9, networks of version 9 here");
     }
     write(&members, &good).expect("a table");
     one.does("enter-as=lab,2x2x2,0");
