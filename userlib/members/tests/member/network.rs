@@ -208,7 +208,7 @@ fn garbage(path: &Path, from: MemberId, to: MemberId) -> Result<OwnedFd, Failure
     let door = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     connect(door.as_raw_fd(), &UnixAddr::new(path)?)?;
     let ids = [from.slot, from.generation, to.slot, to.generation].map(|number| number as u8);
-    let hello = [b"GGAS".as_slice(), &8u16.to_le_bytes(), &[0], &ids].concat();
+    let hello = [b"GGAS".as_slice(), &9u16.to_le_bytes(), &[0], &ids].concat();
     send(door.as_raw_fd(), &hello, MsgFlags::MSG_NOSIGNAL)?;
     send(door.as_raw_fd(), b"GGAS is no message", MsgFlags::MSG_NOSIGNAL)?;
     Ok(door)
