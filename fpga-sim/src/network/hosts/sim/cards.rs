@@ -14,6 +14,7 @@
 
 mod drive;
 mod host;
+mod ledger;
 mod port;
 mod work;
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 use super::world::{Event, World};
 use super::{Act, Named, SECOND, number};
 pub use host::Host;
-pub use work::Ledger;
+pub use ledger::Ledger;
 
 /// So long a program looks at no notification, at most.
 const LATE: Duration = Duration::from_millis(100);

@@ -6,118 +6,11 @@ use std::time::Duration;
 use extoll_abi::{Address, Body, Descriptor, Kind as Unit, Modifier, Notification, Request, Spec};
 
 use super::super::world::World;
-use super::host::{Host, LOCKS};
+use super::host::Host;
+use super::ledger::{For, Ledger, Op, Opened, What, find};
 use super::port::{GIVEN, Port, pattern};
 use crate::network::hosts::landing::LANDS;
 use crate::packet::ANYONE;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Put,
-    Immediate,
-    Notify,
-    Get,
-    Lock,
-}
-
-/// Who a command is for, as the card saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
-    /// Nobody was met there: for whoever comes.
-    Whoever,
-    Target,
-    /// One who is gone.
-    Nobody,
-}
-
-/// A command. VPIDs are those of a list of all that were opened.
-#[derive(Debug)]
-struct Op {
-    what: What,
-    from: usize,
-    to: usize,
-    meant: For,
-    /// It has to come, unless those two lose each other.
-    sure: bool,
-    len: u32,
-    read: u64,
-    write: u64,
-    spec: Spec,
-    /// Reports of the requester, and of the unit that has the last word.
-    sent: u32,
-    done: u32,
-    failed: bool,
-}
-
-/// A VPID that was opened.
-#[derive(Debug)]
-struct Opened {
-    who: usize,
-    vpid: u8,
-    first: u64,
-    closed: bool,
-    /// The last command that the requester reported; and that came, by who sent it.
-    sent: Option<usize>,
-    came: HashMap<usize, usize>,
-}
-
-#[derive(Default)]
-pub struct Ledger {
-    ops: Vec<Op>,
-    opened: Vec<Opened>,
-    /// Commands by the address that they write to, and by the one that a put reads.
-    writes: BTreeMap<u64, usize>,
-    reads: BTreeMap<u64, usize>,
-    locks: Vec<usize>,
-    /// What came as it should, and with the error that it should have.
-    pub done: u64,
-    pub failed: u64,
-}
-
-/// The command whose bytes lie at an address.
-fn find(of: &BTreeMap<u64, usize>, ops: &[Op], address: u64) -> Option<usize> {
-    let (start, number) = of.range(..=address).next_back()?;
-    (address < start + u64::from(ops[*number].len)).then_some(*number)
-}
-
-impl Ledger {
-    fn add(&mut self, op: Op) {
-        let number = self.ops.len();
-        match op.what {
-            What::Put => {
-                self.reads.insert(op.read, number);
-                self.writes.insert(op.write, number);
-            }
-            What::Immediate | What::Get => drop(self.writes.insert(op.write, number)),
-            What::Lock => self.locks.push(number),
-            What::Notify => {}
-        }
-        self.ops.push(op);
-    }
-
-    /// The bytes that a command is to bring.
-    fn bytes(&self, number: usize) -> Vec<u8> {
-        let op = &self.ops[number];
-        match op.what {
-            What::Put => pattern(number, op.len as usize),
-            What::Get => {
-                let start = (op.read - self.opened[op.to].first) as usize;
-                pattern(op.to, GIVEN as usize)[start..start + op.len as usize].to_vec()
-            }
-            _ => (number as u64).to_le_bytes().to_vec(),
-        }
-    }
-
-    /// Locks that nobody answered have different numbers, as long as there are not too many.
-    fn lock(&self, from: usize, lock: u32, of: Address, at: impl Fn(usize) -> Address) -> Option<usize> {
-        let by = |port: usize| (self.opened[port].who, self.opened[port].vpid);
-        let fits = |number: &&usize| {
-            let op = &self.ops[**number];
-            by(op.from) == by(from) && op.read == u64::from(lock) && op.done == 0 && at(op.to) == of
-        };
-        self.locks.iter().find(fits).copied()
-    }
-}
 
 impl World {
     pub(super) fn host(&mut self, who: usize) -> &mut Host {
@@ -172,6 +65,8 @@ impl World {
         let number = self.ledger.ops.len();
         let spec =
             [Spec::COMPLETER | Spec::REQUESTER, Spec::COMPLETER, Spec::REQUESTER][self.random.usize(..3)];
+        let (from_opened, to_opened) = (self.host(who).ports[from].opened, self.host(to).ports[at].opened);
+        let target = Address::new(node, self.host(to).ports[at].vpid);
         let World { processes, random, .. } = self;
         let mut room = |of: usize, port: usize, len| {
             processes[of].host.as_mut().and_then(|host| host.ports[port].room(len, random))
@@ -197,7 +92,8 @@ impl World {
                 What::Get
             }
             _ => {
-                (read, len, spec) = ((self.ledger.locks.len() % LOCKS) as u64, 0, Spec::COMPLETER);
+                let free = self.ledger.free_lock(from_opened, target, |who| processes[who].node)?;
+                (read, len, spec) = (free.into(), 0, Spec::COMPLETER);
                 What::Lock
             }
         };
@@ -209,8 +105,6 @@ impl World {
             _ => For::Nobody,
         };
         let sure = to == who || meant != For::Nobody && (self.calm || self.is_up(who, to));
-        let (from_opened, to_opened) = (self.host(who).ports[from].opened, self.host(to).ports[at].opened);
-        let target = Address::new(node, self.host(to).ports[at].vpid);
         let request = match what {
             What::Put => Request::Put { qw: false, read, write, size: len },
             What::Get => Request::Get { qw: false, read, write, size: len },
@@ -255,7 +149,7 @@ impl World {
     pub fn notified(&mut self, who: usize, at: usize, notification: Notification) {
         let (header, body) = notification.decode().expect("a notification");
         let opened = self.host(who).ports[at].opened;
-        let Ledger { ops, opened: all, writes, reads, .. } = &self.ledger;
+        let Ledger { ops, writes, reads, .. } = &self.ledger;
         let number = match (header.kind, body) {
             (Unit::Requester, Body::Transfer { address, .. }) => find(reads, ops, address),
             (Unit::Completer, Body::Transfer { address, .. }) => find(writes, ops, address),
@@ -263,8 +157,7 @@ impl World {
                 Some(number as usize)
             }
             (Unit::Completer, Body::Lock { number, .. }) => {
-                let address = |port: usize| Address::new(self.processes[all[port].who].node, all[port].vpid);
-                self.ledger.lock(opened, number, header.remote, address)
+                self.ledger.lock(opened, number, header.remote, |who| self.processes[who].node)
             }
             _ => None,
         };
