@@ -51,16 +51,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn find(ordinal: usize) -> Option<&'static Proxy> {
+/// That of a GPU which has trapped ranges.
+fn in_use(gpu: &ggas_gpu::Gpu) -> Option<&'static Proxy> {
     if !ANY.load(Ordering::Acquire) {
         return None;
     }
-    lock(&ALL).iter().copied().find(|proxy| proxy.ordinal == ordinal)
+    let all = lock(&ALL);
+    let used = |proxy: &&'static Proxy| proxy.ordinal == gpu.ordinal() && lock(&proxy.users).0 > 0;
+    all.iter().copied().find(used)
 }
 
 /// The modules that kernels of a GPU are taken from, while it has trapped ranges.
 pub(crate) fn modules_of(gpu: &ggas_gpu::Gpu) -> Option<&'static [Module]> {
-    find(gpu.ordinal()).filter(|proxy| lock(&proxy.users).0 > 0).map(|proxy| &proxy.modules[..])
+    in_use(gpu).map(|proxy| &proxy.modules[..])
 }
 
 /// Keeps a GPU's kernels able to use trapped ranges.
@@ -69,20 +72,19 @@ pub(crate) struct Serving(&'static Proxy);
 impl Serving {
     pub fn new(processor: &Processor, gpu: &Gpu) -> Result<Serving, MemoryError> {
         let ordinal = gpu.device().ordinal();
-        let proxy = match find(ordinal) {
+        let mut all = lock(&ALL);
+        let known = all.iter().copied().find(|proxy| proxy.ordinal == ordinal);
+        // One at a time: modules have the address of one ring.
+        let proxy = match known {
             Some(proxy) => proxy,
             None => {
                 let made: &'static Proxy = Box::leak(Box::new(Proxy::new(processor, gpu)?));
-                let mut all = lock(&ALL);
-                // Who was slower leaves its own unused.
-                let known = all.iter().copied().find(|proxy| proxy.ordinal == ordinal);
-                if known.is_none() {
-                    all.push(made);
-                }
+                all.push(made);
                 ANY.store(true, Ordering::Release);
-                known.unwrap_or(made)
+                made
             }
         };
+        drop(all);
         let mut users = lock(&proxy.users);
         if users.1.is_none() {
             users.1 = Some(proxy.server.clone().spawn(ordinal)?);
@@ -141,7 +143,7 @@ impl Attended {
         let mut names: Vec<&str> = Vec::new();
         for launch in launches {
             let Processor::Gpu(gpu) = launch.processor else { continue };
-            let Some(proxy) = find(gpu.device().ordinal()) else { continue };
+            let Some(proxy) = in_use(gpu.device()) else { continue };
             if !attended.proxies.iter().any(|known| known.ordinal == proxy.ordinal) {
                 proxy.server.running.fetch_add(1, Ordering::Relaxed);
                 attended.proxies.push(proxy);
@@ -161,9 +163,7 @@ impl Attended {
             return Ok(());
         }
         for proxy in &self.proxies {
-            if lock(&proxy.users).0 > 0 {
-                proxy.server.catch_up().map_err(LaunchError::Memory)?;
-            }
+            proxy.server.catch_up().map_err(LaunchError::Memory)?;
         }
         // As behind kernels of the executor, of nodes that do not answer stores are lost.
         if let Err(failed) = trap::settle() {
@@ -178,7 +178,10 @@ impl Attended {
 
     /// The same behind kernels that may not have ended: what failed, if something did.
     pub fn failure(&self) -> Option<LaunchError> {
-        self.proxies.iter().find_map(|proxy| proxy.server.failure(&self.kernels))
+        // Of each GPU, or it would be that of the next launch there.
+        let failures: Vec<_> =
+            self.proxies.iter().filter_map(|proxy| proxy.server.failure(&self.kernels)).collect();
+        failures.into_iter().next()
     }
 }
 
